@@ -3,6 +3,9 @@
 //! A request reserves its images before any work and bills what it made when it succeeds; dropping the [`Reservation`]
 //! releases what was not billed. A key may have a quota too; a request has to fit both.
 //!
+//! A batch reserves all of its pictures at once, before the first one is fetched, so that it is refused as a whole. At its end one
+//! bill has the pictures that were made, also where the client is gone, and the rest is released.
+//!
 //! On the file a reservation is counted in memory, so that concurrent requests never exceed a quota. On a database it is only
 //! compared with what was left at the admission of the request: the transaction of the bill checks the quotas, so that a request
 //! for the last images can be refused after its work.

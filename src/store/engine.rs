@@ -122,7 +122,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn account(&self, name: &str) -> Result<Option<Account>, OpenError> {
         match self {
-            Self::File(local) => Ok(local.account(name)),
+            Self::File(local) => Ok(local.key_cache().account(name).cloned()),
             Self::Database(database) => database.account(name).await,
         }
     }
@@ -133,7 +133,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn accounts(&self) -> Result<Vec<Account>, OpenError> {
         match self {
-            Self::File(local) => Ok(local.accounts()),
+            Self::File(local) => Ok(local.key_cache().accounts()),
             Self::Database(database) => database.accounts().await,
         }
     }
@@ -144,7 +144,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn key(&self, id: &str) -> Result<Option<(KeyHash, Key)>, OpenError> {
         match self {
-            Self::File(local) => Ok(local.key(id)),
+            Self::File(local) => Ok(local.key_cache().locate(id).map(|(hash, key)| (hash, key.clone()))),
             Self::Database(database) => database.key(id).await,
         }
     }
@@ -155,12 +155,12 @@ impl Store {
     /// When the store cannot be read.
     pub async fn keys(&self, account: Option<&str>) -> Result<Vec<Key>, OpenError> {
         match self {
-            Self::File(local) => Ok(local.keys(account)),
+            Self::File(local) => Ok(local.key_cache().keys(account)),
             Self::Database(database) => database.keys(account).await,
         }
     }
 
-    /// One preset by its id.
+    /// One preset by its id or its name, tried as `first` first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -322,7 +322,8 @@ impl Store {
         }
     }
 
-    /// Gives a running job back into the queue, at its old place.
+    /// Gives a job back into the queue, or ends it, with its bill in the same transaction: a job that the claim `attempt` runs, or
+    /// any.
     ///
     /// # Errors
     /// As [`Self::change`]; [`ChangeError::JobElsewhere`] where another claim has it.

@@ -4,11 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::store::{Day, Month, Rows, Usage};
+use crate::store::{Day, Job, Month, Rows, Usage};
 
 /// Months of an account or a key that are held: the present one, the one before it, in which reservations may end, and later ones of
 /// a clock that was ahead.
 const MONTHS_HELD: usize = 4;
+
+/// Whose images: account, public id of the key, month.
+pub(super) type Of<'a> = (&'a str, Option<&'a str>, Month);
 
 /// The counters of all accounts and keys.
 #[derive(Debug, Default)]
@@ -16,6 +19,8 @@ pub(super) struct Counters {
     accounts: Months<Usage>,
     /// By public id of the key: billed images by day.
     keys: Months<BTreeMap<Day, u64>>,
+    /// What is reserved for each unfinished job, by its id.
+    pub(super) jobs: HashMap<String, Reserved>,
 }
 
 /// What owners have billed in their months: of each owner [`MONTHS_HELD`], and further ones with open reservations.
@@ -26,6 +31,22 @@ type Months<B> = HashMap<String, BTreeMap<Month, Counter<B>>>;
 struct Counter<B> {
     billed: B,
     reserved: u64,
+}
+
+/// Images that are reserved for a job.
+#[derive(Clone, Debug)]
+pub(super) struct Reserved {
+    account: String,
+    key_id: String,
+    month: Month,
+    images: u64,
+}
+
+impl Reserved {
+    fn of(job: &Job) -> Self {
+        let (account, key_id) = (job.account.clone(), job.key_id.clone());
+        Self { account, key_id, month: job.month, images: job.reserved }
+    }
 }
 
 impl Counters {
@@ -48,11 +69,43 @@ impl Counters {
     }
 
     /// Adds reserved images.
-    pub(super) fn reserve(&mut self, account: &str, key_id: Option<&str>, month: Month, images: u64) {
-        self.change_reserved(account, key_id, month, images, u64::saturating_add);
+    pub(super) fn reserve(&mut self, of: Of<'_>, images: u64) {
+        self.reserved(of).for_each(|reserved| *reserved = reserved.saturating_add(images));
     }
 
-    /// Copies the usage that a change committed.
+    /// Releases reserved images.
+    pub(super) fn release(&mut self, of: Of<'_>, images: u64) {
+        self.reserved(of).for_each(|reserved| *reserved = reserved.saturating_sub(images));
+    }
+
+    /// What is reserved of the account and of the key.
+    fn reserved(&mut self, (account, key_id, month): Of<'_>) -> impl Iterator<Item = &mut u64> {
+        let account = entry(&mut self.accounts, account, month);
+        let key = key_id.map(|id| entry(&mut self.keys, id, month));
+        std::iter::once(&mut account.reserved).chain(key.map(|key| &mut key.reserved))
+    }
+
+    /// Enters an unfinished job, whose images are counted as reserved from now on.
+    pub(super) fn enter(&mut self, job: &Job) {
+        if !self.jobs.contains_key(&job.id) {
+            self.reserve((&job.account, Some(&job.key_id), job.month), job.reserved);
+            self.take_over(job);
+        }
+    }
+
+    /// Enters a job whose images are counted as reserved already.
+    pub(super) fn take_over(&mut self, job: &Job) {
+        self.jobs.insert(job.id.clone(), Reserved::of(job));
+    }
+
+    /// Releases what is reserved for a job.
+    pub(super) fn leave(&mut self, id: &str) {
+        if let Some(Reserved { account, key_id, month, images }) = self.jobs.remove(id) {
+            self.release((&account, Some(&key_id), month), images);
+        }
+    }
+
+    /// Copies the usage that a change committed, and releases what is reserved for a job that it ended.
     pub(super) fn copy(&mut self, rows: &Rows) {
         for (account, month, billed) in &rows.usage {
             entry(&mut self.accounts, account, *month).billed = *billed;
@@ -60,27 +113,8 @@ impl Counters {
         for (_, day, key_id, used) in &rows.key_days {
             entry(&mut self.keys, key_id, day.month()).billed.insert(*day, used.images);
         }
-    }
-
-    /// Copies the usage that a change committed, and releases `images` reserved in `month`.
-    pub(super) fn finalize(&mut self, rows: &Rows, account: &str, key_id: Option<&str>, month: Month, images: u64) {
-        self.copy(rows);
-        self.change_reserved(account, key_id, month, images, u64::saturating_sub);
-    }
-
-    fn change_reserved(
-        &mut self,
-        account: &str,
-        key_id: Option<&str>,
-        month: Month,
-        images: u64,
-        change: fn(u64, u64) -> u64,
-    ) {
-        let counter = entry(&mut self.accounts, account, month);
-        counter.reserved = change(counter.reserved, images);
-        if let Some(id) = key_id.filter(|_| images > 0) {
-            let counter = entry(&mut self.keys, id, month);
-            counter.reserved = change(counter.reserved, images);
+        for job in rows.jobs.iter().filter(|job| job.state.is_final()) {
+            self.leave(&job.id);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::store::{Account, Key, KeyHash, Rows, UnixSeconds};
 
 #[derive(Debug, Default)]
-pub(super) struct KeyCache {
+pub(in crate::store) struct KeyCache {
     accounts: BTreeMap<String, Account>,
     /// By the hash of the newest token.
     keys: HashMap<KeyHash, Key>,
@@ -49,7 +49,7 @@ impl KeyCache {
     }
 
     /// The key of a public id, and the hash of its newest token.
-    pub(super) fn locate(&self, id: &str) -> Option<(KeyHash, &Key)> {
+    pub(in crate::store) fn locate(&self, id: &str) -> Option<(KeyHash, &Key)> {
         let hash = self.ids.get(id)?;
         self.keys.get(hash).map(|key| (*hash, key))
     }
@@ -77,17 +77,17 @@ impl KeyCache {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn account(&self, name: &str) -> Option<&Account> {
+    pub(in crate::store) fn account(&self, name: &str) -> Option<&Account> {
         self.accounts.get(name)
     }
 
     /// By name.
-    pub(super) fn accounts(&self) -> Vec<Account> {
+    pub(in crate::store) fn accounts(&self) -> Vec<Account> {
         self.accounts.values().cloned().collect()
     }
 
     /// The keys of one account or of all, oldest first, revoked ones included.
-    pub(super) fn keys(&self, account: Option<&str>) -> Vec<Key> {
+    pub(in crate::store) fn keys(&self, account: Option<&str>) -> Vec<Key> {
         let used = self.used().clone();
         // With the last use, written or not.
         let newest = |key: &Key| Key { last_used_at: key.last_used_at.max(used.get(&key.id).copied()), ..key.clone() };

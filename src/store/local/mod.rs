@@ -14,7 +14,6 @@ mod rate_limit;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
@@ -25,15 +24,15 @@ use tokio::time::timeout;
 use super::admission::id_without_key;
 use super::quota::{QuotaKind, plan_quota, require};
 use super::{
-    Account, Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, ImagesLeft, Job, JobChange,
-    JobHeartbeat, JobState, Key, KeyHash, Month, OpenError, RateKind, RateRule, RateStatus, RedbStore, Renewal, Rows,
-    StateStore, UnixSeconds, Usage,
+    Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, ImagesLeft, Job, JobChange, JobHeartbeat,
+    JobState, Month, OpenError, RateKind, RateRule, RateStatus, RedbStore, Renewal, Rows, StateStore, UnixSeconds,
+    Usage,
 };
 
 use crate::telemetry::with_causes;
 
 pub(super) use claims::{Claims, MemoryClaim};
-use counters::Counters;
+use counters::{Counters, Of};
 use key_cache::KeyCache;
 use rate_limit::RateLimiter;
 #[cfg(test)]
@@ -55,33 +54,12 @@ struct Shared {
     free_images_per_month: u64,
     keys: RwLock<KeyCache>,
     counters: Mutex<Counters>,
-    /// Of unfinished jobs: what is reserved for each, by its id.
-    jobs: Mutex<HashMap<String, Reserved>>,
     /// The job whose start failed in a way in which it may be recorded.
     uncertain_start: Mutex<Option<String>>,
     claims: Claims,
     /// By [`RateKind`].
     rates: [RateLimiter; 2],
 }
-
-/// Images that are reserved for a job.
-#[derive(Clone, Debug)]
-struct Reserved {
-    account: String,
-    key_id: String,
-    month: Month,
-    images: u64,
-}
-
-impl Reserved {
-    fn of(job: &Job) -> Self {
-        let (account, key_id) = (job.account.clone(), job.key_id.clone());
-        Self { account, key_id, month: job.month, images: job.reserved }
-    }
-}
-
-/// Whose images: account, public id of the key, month.
-type Of<'a> = (&'a str, Option<&'a str>, Month);
 
 impl LocalStore {
     /// Loads what lives in memory. Blocks; meant for start-up.
@@ -99,13 +77,12 @@ impl LocalStore {
             free_images_per_month,
             keys: RwLock::default(),
             counters: Mutex::default(),
-            jobs: Mutex::default(),
             uncertain_start: Mutex::default(),
             claims: Claims::load(&rows.requests),
             rates: Default::default(),
         }));
         local.copy(&rows);
-        waiting.iter().for_each(|job| local.enter(job));
+        waiting.iter().for_each(|job| local.counters().enter(job));
         Ok(local)
     }
 
@@ -124,7 +101,7 @@ impl LocalStore {
     /// Admits a caller, and counts the call.
     pub(super) fn admit(&self, credential: Credential<'_>, rule: &RateRule) -> Admission {
         let now = UnixSeconds::now();
-        let keys = self.keys_read();
+        let keys = self.key_cache();
         let (account, key) = match credential {
             Credential::Key(hash) => match keys.authenticate(&hash, now) {
                 Some((account, key)) => (account.clone(), Some(key.clone())),
@@ -166,14 +143,15 @@ impl LocalStore {
     pub(super) fn reserve(&self, of: Of<'_>, images: u64, quota: ImagesLeft) -> Result<(), QuotaKind> {
         let mut counters = self.counters();
         require(left(&counters, of, quota), images)?;
-        let (account, key_id, month) = of;
-        counters.reserve(account, key_id, month, images);
+        counters.reserve(of, images);
         Ok(())
     }
 
     /// Copies what a bill wrote and releases reserved images, under one lock, so that no image is counted twice or not at all.
-    pub(super) fn finalize(&self, rows: &Rows, (account, key_id, month): Of<'_>, reserved: u64) {
-        self.counters().finalize(rows, account, key_id, month, reserved);
+    pub(super) fn finalize(&self, rows: &Rows, of: Of<'_>, reserved: u64) {
+        let mut counters = self.counters();
+        counters.copy(rows);
+        counters.release(of, reserved);
     }
 
     /// Makes a change and copies its rows.
@@ -221,22 +199,6 @@ impl LocalStore {
         self.0.claims.forget(&rows.forgotten_requests);
     }
 
-    pub(super) fn account(&self, name: &str) -> Option<Account> {
-        self.keys_read().account(name).cloned()
-    }
-
-    pub(super) fn accounts(&self) -> Vec<Account> {
-        self.keys_read().accounts()
-    }
-
-    pub(super) fn key(&self, id: &str) -> Option<(KeyHash, Key)> {
-        self.keys_read().locate(id).map(|(hash, key)| (hash, key.clone()))
-    }
-
-    pub(super) fn keys(&self, account: Option<&str>) -> Vec<Key> {
-        self.keys_read().keys(account)
-    }
-
     /// Reads the file on a thread for blocking work.
     pub(super) async fn read<T: Send + 'static>(
         &self,
@@ -249,33 +211,14 @@ impl LocalStore {
         outcome.map_err(failed)?
     }
 
-    /// Enters the reservation of an unfinished job.
-    fn enter(&self, job: &Job) {
-        let mut jobs = self.jobs();
-        if !jobs.contains_key(&job.id) {
-            self.counters().reserve(&job.account, Some(&job.key_id), job.month, job.reserved);
-            jobs.insert(job.id.clone(), Reserved::of(job));
-        }
-    }
-
-    /// Releases the reservation of a job, and copies what its end wrote.
-    fn leave(&self, id: &str, rows: &Rows) {
-        match self.jobs().remove(id) {
-            Some(Reserved { account, key_id, month, images }) => {
-                self.finalize(rows, (&account, Some(&key_id), month), images);
-            }
-            None => self.counters().copy(rows),
-        }
-    }
-
     /// Adds a job whose images are counted as reserved, for it from now on.
     pub(super) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), ChangeError> {
         // Entered before: the runner may start it at once.
-        self.jobs().insert(job.id.clone(), Reserved::of(job));
+        self.counters().take_over(job);
         let created = self.change(Change::CreateJob { job: Box::new(job.clone()), at_most }).await;
         if created.is_err() {
             // The caller still has the reservation.
-            self.jobs().remove(&job.id);
+            self.counters().jobs.remove(&job.id);
         }
         created.map(drop)
     }
@@ -294,11 +237,11 @@ impl LocalStore {
         loop {
             let Some(job) = self.read(|file| file.next_job()).await.map_err(unreadable)? else { return Ok(None) };
             // Its creation may have been reported as failed although it was written.
-            self.enter(&job);
+            self.counters().enter(&job);
             match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {
                 Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
                 // Cancelled meanwhile.
-                Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => {}
+                Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => self.counters().leave(&job.id),
                 Err(error) => {
                     if matches!(error, ChangeError::Storage(_)) {
                         *self.uncertain_start() = Some(job.id);
@@ -311,7 +254,7 @@ impl LocalStore {
 
     /// How many jobs have not ended.
     pub(super) fn unfinished_jobs(&self) -> usize {
-        self.jobs().len()
+        self.counters().jobs.len()
     }
 
     /// Which running jobs have ended meanwhile.
@@ -329,15 +272,15 @@ impl LocalStore {
         let changed = self.change(Change::Job { id: id.clone(), change }).await;
         if let Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) = changed {
             // An earlier attempt was reported as failed although it was written.
-            self.leave(&id, &Rows::default());
+            self.counters().leave(&id);
         }
-        finished
+        changed
     }
 
     /// Writes the last use of keys that were used since the previous call.
     pub(super) async fn write_uses(&self) -> Result<(), ChangeError> {
         loop {
-            let used = self.keys_read().take_used(USES_PER_CHANGE);
+            let used = self.key_cache().take_used(USES_PER_CHANGE);
             let is_last = used.len() < USES_PER_CHANGE;
             if !used.is_empty() {
                 self.change(Change::TouchKeys { used }).await?;
@@ -358,13 +301,8 @@ impl LocalStore {
         self.0.uncertain_start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Self::counters`], and taken before them.
-    fn jobs(&self) -> MutexGuard<'_, HashMap<String, Reserved>> {
-        self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.
-    fn keys_read(&self) -> RwLockReadGuard<'_, KeyCache> {
+    pub(super) fn key_cache(&self) -> RwLockReadGuard<'_, KeyCache> {
         self.0.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
