@@ -17,17 +17,6 @@ pub struct KeyRestrictions {
     pub scopes: Scopes,
 }
 
-/// New restrictions; `None` leaves a value unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyUpdate {
-    /// When it expires; `Some(None)` for never.
-    pub expires_at: Option<Option<UnixSeconds>>,
-    /// Images in a month; `Some(None)` for the quota of the plan alone.
-    pub images_per_month: Option<Option<u64>>,
-    /// The endpoints that it may call.
-    pub scopes: Option<Scopes>,
-}
-
 /// The time after `now` by a duration such as `30d` or `12h`. A day has 24 hours.
 pub(super) fn parse_duration(duration: &str, now: UnixSeconds) -> Result<UnixSeconds, InvalidRestriction> {
     let expected = || InvalidRestriction("a duration such as 30d or 12h, of at most a century".to_owned());

@@ -2,11 +2,11 @@
 
 use super::DEFAULT_ACCOUNT;
 use super::api_key::{self, ApiKey, Mode};
-use super::key_restrictions::{KeyRestrictions, KeyUpdate};
+use super::key_restrictions::KeyRestrictions;
 use super::names::{AccountName, Label};
 use super::scopes::Scopes;
 use crate::store::{
-    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, OpenError, Plan, Store, UnixSeconds, written,
+    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, KeyUpdate, Plan, Store, UnixSeconds, written,
 };
 use crate::telemetry::with_causes;
 
@@ -119,9 +119,7 @@ impl Keys {
     /// # Errors
     /// When there is no such key, it is revoked, or the store cannot write.
     pub async fn set(&self, id: &str, update: KeyUpdate) -> Result<Key, ChangeError> {
-        let KeyUpdate { expires_at, images_per_month, scopes } = update;
-        let scopes = scopes.map(Scopes::into_names);
-        self.change(id, KeyChange::Set { expires_at, images_per_month, scopes }).await
+        self.change(id, KeyChange::Set(update)).await
     }
 
     async fn change(&self, id: &str, change: KeyChange) -> Result<Key, ChangeError> {

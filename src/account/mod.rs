@@ -16,10 +16,10 @@ pub mod presets;
 pub mod price;
 mod scopes;
 
-pub use crate::store::{Account, AccountModel, Key};
+pub use crate::store::{Account, AccountModel, Key, KeyUpdate};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
-pub use key_restrictions::{KeyRestrictions, KeyUpdate};
+pub use key_restrictions::KeyRestrictions;
 pub use keys::{CreatedKey, Keys, token_hash};
 pub use names::{AccountName, IdempotencyKey, InvalidText, Label, PresetName};
 pub use plan::Plan;

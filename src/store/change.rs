@@ -126,15 +126,19 @@ pub enum KeyChange {
         /// Until when the replaced token is accepted; `None` to refuse it at once. An older one is refused in any case.
         keep_until: Option<UnixSeconds>,
     },
-    /// Changes the restrictions. `None` leaves a value unchanged.
-    Set {
-        /// When it expires; `Some(None)` for never.
-        expires_at: Option<Option<UnixSeconds>>,
-        /// Its images in a month; `Some(None)` for the quota of the plan alone.
-        images_per_month: Option<Option<u64>>,
-        /// The endpoints that it may call; empty for all of them.
-        scopes: Option<Vec<String>>,
-    },
+    /// Changes the restrictions.
+    Set(KeyUpdate),
+}
+
+/// New restrictions of a key. `None` leaves a value unchanged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyUpdate {
+    /// When it expires; `Some(None)` for never.
+    pub expires_at: Option<Option<UnixSeconds>>,
+    /// Its images in a month; `Some(None)` for the quota of the plan alone.
+    pub images_per_month: Option<Option<u64>>,
+    /// The endpoints that it may call; empty for all of them.
+    pub scopes: Option<Vec<String>>,
 }
 
 /// A change of one job.

@@ -3,8 +3,9 @@
 use super::tests::faulty_disk::{Failure, FaultyDisk};
 use super::{
     Account, AccountModel, AccountRecord, Bill, Change, ChangeError, Day, Job, JobChange, JobEnd, JobError, JobRecord,
-    JobResult, JobState, Key, KeyChange, KeyDayRecord, KeyHash, KeyRecord, KeyUse, Month, Plan, Preset, PresetRecord,
-    Record, RedbStore, Request, RequestRecord, Rows, StateStore, UnixSeconds, Usage, UsageRecord, Webhook,
+    JobResult, JobState, Key, KeyChange, KeyDayRecord, KeyHash, KeyRecord, KeyUpdate, KeyUse, Month, Plan, Preset,
+    PresetRecord, Record, RedbStore, Request, RequestRecord, Rows, StateStore, UnixSeconds, Usage, UsageRecord,
+    Webhook,
 };
 use arbitrary::{Result, Unstructured};
 use std::fmt::Debug;
@@ -254,7 +255,7 @@ pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<
         10..=17 => job_change(input, number, at, store)?,
         18 => Change::Key {
             id,
-            change: KeyChange::Set {
+            change: KeyChange::Set(KeyUpdate {
                 expires_at: Some(input.arbitrary::<bool>()?.then_some(at)),
                 images_per_month: Some(Some(u64::from(number))),
                 scopes: None,

@@ -54,7 +54,7 @@ pub use admission::{
 };
 pub use backdrops::{BackdropQuotaError, BackdropReservation};
 pub use billing::{Billed, BillingError, Reservation};
-pub use change::{Bill, Change, ChangeError, JobChange, JobEnd, KeyChange, KeyUse, PRESETS_PER_ACCOUNT};
+pub use change::{Bill, Change, ChangeError, JobChange, JobEnd, KeyChange, KeyUpdate, KeyUse, PRESETS_PER_ACCOUNT};
 pub use claim::{BilledPictures, Claim, ClaimGuard};
 pub use database_file::file_in;
 pub use engine::Store;

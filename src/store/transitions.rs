@@ -2,7 +2,7 @@
 
 use super::{
     Account, AccountModel, ChangeError, Day, Job, JobChange, JobEnd, JobResult, JobState, Key, KeyChange, KeyHash,
-    KeyUse, Plan, PreviousSecret, Usage, Webhook,
+    KeyUpdate, KeyUse, Plan, PreviousSecret, Usage, Webhook,
 };
 
 /// What a job that ended with a result adds to the usage of its account and key.
@@ -24,13 +24,13 @@ pub(super) fn key_after(hash: KeyHash, key: Key, change: KeyChange) -> Result<(K
     let is_revoked = key.revoked_at.is_some();
     match change {
         KeyChange::Revoke { at } => Ok((hash, Key { revoked_at: key.revoked_at.or(Some(at)), ..key })),
-        KeyChange::Rotate { .. } | KeyChange::Set { .. } if is_revoked => Err(ChangeError::KeyRevoked(key.id)),
+        KeyChange::Rotate { .. } | KeyChange::Set(_) if is_revoked => Err(ChangeError::KeyRevoked(key.id)),
         KeyChange::Rotate { from, .. } if hash != from => Err(ChangeError::KeyRotated(key.id)),
         KeyChange::Rotate { to, keep_until, .. } => {
             let previous = keep_until.map(|until| PreviousSecret { hash: hash.0, until });
             Ok((to, Key { previous, ..key }))
         }
-        KeyChange::Set { expires_at, images_per_month, scopes } => {
+        KeyChange::Set(KeyUpdate { expires_at, images_per_month, scopes }) => {
             let key = Key {
                 expires_at: expires_at.unwrap_or(key.expires_at),
                 images_per_month: images_per_month.unwrap_or(key.images_per_month),

@@ -73,7 +73,7 @@ async fn change_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> 
     let never = expires_in.is_none() && expires_at == Some(None);
     let expires_at = expiry(expires_in.as_deref(), expires_at.flatten().as_deref())?.map(Some);
     let scopes = scopes.map(|scopes| Scopes::of(&scopes.unwrap_or_default())).transpose();
-    let scopes = scopes.map_err(|error| invalid_restriction("scopes", &error))?;
+    let scopes = scopes.map_err(|error| invalid_restriction("scopes", &error))?.map(Scopes::into_names);
     let update = KeyUpdate { expires_at: expires_at.or(never.then_some(None)), images_per_month, scopes };
     if update == KeyUpdate::default() {
         let message = "nothing to change (expected `expires_in`, `expires_at`, `images_per_month` or `scopes`)";

@@ -2,7 +2,7 @@
 
 use backdrop::recipe::InferenceMode;
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, Day, Key, KeyChange, KeyDay, KeyHash, KeyUse, LookupBy, Month,
+    AccountModel, Bill, Change, ChangeError, Day, Key, KeyChange, KeyDay, KeyHash, KeyUpdate, KeyUse, LookupBy, Month,
     PRESETS_PER_ACCOUNT, Plan, Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, UnixSeconds, Usage,
 };
 
@@ -77,7 +77,7 @@ fn a_rotation_replaces_the_secret_and_keeps_all_other_fields() {
     assert_eq!(apply(&store, rotate("key_1", 4, 5, None)), revoked());
     let set = Change::Key {
         id: "key_1".into(),
-        change: KeyChange::Set { expires_at: Some(None), images_per_month: None, scopes: None },
+        change: KeyChange::Set(KeyUpdate { expires_at: Some(None), images_per_month: None, scopes: None }),
     };
     assert_eq!(apply(&store, set), revoked());
 }
@@ -96,7 +96,10 @@ fn restrictions_of_a_key_change_together_or_separately() {
         ((None, None, Some(Vec::new())), (None, None, Vec::new())),
     ];
     for ((expires_at, images_per_month, scopes), expected) in steps {
-        let set = Change::Key { id: "key_1".into(), change: KeyChange::Set { expires_at, images_per_month, scopes } };
+        let set = Change::Key {
+            id: "key_1".into(),
+            change: KeyChange::Set(KeyUpdate { expires_at, images_per_month, scopes }),
+        };
         apply(&store, set).expect("it is there");
         let (_, key) = store.load_at(UnixSeconds::now()).expect("the store reads").keys.remove(0);
         assert_eq!((key.expires_at, key.images_per_month, key.scopes), expected);

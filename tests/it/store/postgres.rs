@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyChange, KeyHash, LookupBy, Month, OpenError,
-    PRESETS_PER_ACCOUNT, Plan, PostgresServer, Request, Rows, StoreConfig, UnixSeconds,
+    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyChange, KeyHash, KeyUpdate, LookupBy, Month,
+    OpenError, PRESETS_PER_ACCOUNT, Plan, PostgresServer, Request, Rows, StoreConfig, UnixSeconds,
 };
 use backdrop::telemetry::with_causes;
 use proptest::test_runner::{Config, TestRunner};
@@ -100,7 +100,7 @@ fn changes_of_keys() -> Vec<Change> {
     };
     let set = |id: &str, expires_at, images_per_month, scopes| Change::Key {
         id: id.into(),
-        change: KeyChange::Set { expires_at, images_per_month, scopes },
+        change: KeyChange::Set(KeyUpdate { expires_at, images_per_month, scopes }),
     };
     let Change::CreateAccount { account: with_key, .. } = account("with key") else { unreachable!("it is one") };
     vec![

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use backdrop::store::{
     Admission, Allowance, Billed, BillingError, Change, ChangeError, Claim, Credential, ImagesLeft, Job, JobChange,
-    JobEnd, JobError, JobHeartbeat, JobState, KeyChange, KeyHash, Month, OpenError, Payer, Plan, QuotaKind, RateKind,
-    RateRule, Renewal, Store, UnixSeconds, Webhook,
+    JobEnd, JobError, JobHeartbeat, JobState, KeyChange, KeyHash, KeyUpdate, Month, OpenError, Payer, Plan, QuotaKind,
+    RateKind, RateRule, Renewal, Store, UnixSeconds, Webhook,
 };
 use tokio::runtime::Runtime;
 
@@ -80,7 +80,11 @@ fn a_key_is_known_and_refused_everywhere_from_the_acknowledgement_on() {
 
         let expire = Change::Key {
             id: "key_2".into(),
-            change: KeyChange::Set { expires_at: Some(Some(UnixSeconds(7))), images_per_month: None, scopes: None },
+            change: KeyChange::Set(KeyUpdate {
+                expires_at: Some(Some(UnixSeconds(7))),
+                images_per_month: None,
+                scopes: None,
+            }),
         };
         one.change(expire).await.expect("it is active");
         assert!(matches!(admit(&other, 2, 99).await, Admission::Expired(UnixSeconds(7))));
