@@ -129,7 +129,7 @@ fn main() {
         let fixtures = [
             Fixture::in_file(folder.path(), SMALL, &runtime),
             runtime.block_on(async {
-                Fixture::fill(database.open_store(u64::MAX).await.expect("a new database"), SMALL).await
+                Fixture::fill(Store::Database(database.open(u64::MAX).await.expect("a new database")), SMALL).await
             }),
         ];
         println!();

@@ -106,7 +106,7 @@ fn open(url: &str) -> PostgresServer {
 }
 
 async fn load(url: &str) -> Store {
-    open(url).open_store(u64::MAX).await.expect("a database")
+    Store::Database(open(url).open(u64::MAX).await.expect("a database"))
 }
 
 /// A port of this machine whose connections reach `port` with a delay in each direction.

@@ -10,7 +10,7 @@ use super::migrations::Migration;
 use super::schema::{enter, upgrade};
 use super::transfer;
 use crate::store::integrity_check::RowCounts;
-use crate::store::{ExportError, ExportedAccounts, ImportError, OpenError, Store};
+use crate::store::{ExportError, ExportedAccounts, ImportError, OpenError};
 
 /// Connections of a process. More calls at once wait for one.
 const CONNECTIONS: usize = 16;
@@ -66,14 +66,6 @@ impl PostgresServer {
             Err(DatabaseError::Locked) => Err(locked()),
             Err(error) => Err(failed(error)),
         }
-    }
-
-    /// As [`Self::open`], as a store.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub async fn open_store(&self, free_images_per_month: u64) -> Result<Store, OpenError> {
-        self.open(free_images_per_month).await.map(Store::Database)
     }
 
     /// The queue of bulk runs, also while daemons use the database. Creates or upgrades the tables as far as others allow.

@@ -244,7 +244,7 @@ pub(crate) struct PostgresStore {
 impl PostgresStore {
     pub(crate) fn open(server: PostgresServer) -> Result<Self, OpenError> {
         let runtime = runtime();
-        let store = runtime.block_on(server.open_store(u64::MAX))?;
+        let store = Store::Database(runtime.block_on(server.open(u64::MAX))?);
         Ok(Self { store, server, runtime })
     }
 

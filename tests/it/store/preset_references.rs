@@ -45,7 +45,7 @@ fn a_reference_with_a_control_character_is_of_no_preset_in_a_file() {
 fn a_reference_with_a_control_character_is_of_no_preset_in_a_database() {
     let Some(database) = Postgres::create() else { return };
     runtime().block_on(async {
-        let store = database.configured().open_store(50).await.expect("it opens");
+        let store = Store::Database(database.configured().open(50).await.expect("it opens"));
         no_preset_has_a_control_character(store).await;
     });
 }

@@ -17,7 +17,7 @@ const QUOTA: u64 = 50;
 
 /// A process on the database.
 fn process(runtime: &Runtime, database: &Postgres) -> Store {
-    runtime.block_on(database.configured().open_store(QUOTA)).expect("it opens")
+    Store::Database(runtime.block_on(database.configured().open(QUOTA)).expect("it opens"))
 }
 
 fn now() -> UnixSeconds {
