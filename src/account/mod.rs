@@ -21,7 +21,7 @@ pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
 pub use key_restrictions::KeyRestrictions;
 pub use keys::{CreatedKey, Keys, token_hash};
-pub use names::{AccountName, IdempotencyKey, InvalidText, Label, PresetName};
+pub use names::{AccountName, IdempotencyKey, InvalidText, Label};
 pub use plan::Plan;
 pub use presets::Presets;
 pub use scopes::{InvalidRestriction, Scopes};

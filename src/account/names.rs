@@ -84,25 +84,12 @@ impl TryFrom<&str> for IdempotencyKey {
     }
 }
 
-/// An account's name for a preset: 1 to 100 characters, not only spaces, without control characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PresetName(String);
-
-impl TryFrom<&str> for PresetName {
-    type Error = InvalidText;
-
-    fn try_from(text: &str) -> Result<Self, InvalidText> {
-        // As the request field `recipe::PresetRef`, and printable.
-        let valid =
-            (1..=100).contains(&text.chars().count()) && !text.trim().is_empty() && !text.chars().any(char::is_control);
-        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 100 printable characters")) }
-    }
-}
-
-impl From<PresetName> for String {
-    fn from(name: PresetName) -> Self {
-        name.0
-    }
+/// Checks an account's name for a preset: 1 to 100 characters, not only spaces, without control characters.
+pub(super) fn check_preset_name(text: &str) -> Result<(), InvalidText> {
+    // As the request field `recipe::PresetRef`, and printable.
+    let valid =
+        (1..=100).contains(&text.chars().count()) && !text.trim().is_empty() && !text.chars().any(char::is_control);
+    if valid { Ok(()) } else { Err(InvalidText("1 to 100 printable characters")) }
 }
 
 #[cfg(test)]
@@ -142,10 +129,10 @@ mod tests {
     #[test]
     fn preset_names_are_short_and_printable() {
         for name in ["a", "Büro 2", &"é".repeat(100)] {
-            assert!(PresetName::try_from(name).is_ok(), "{name}");
+            assert!(check_preset_name(name).is_ok(), "{name}");
         }
         for name in ["", "  ", "two\nlines", &"é".repeat(101)] {
-            assert!(PresetName::try_from(name).is_err(), "{name:?}");
+            assert!(check_preset_name(name).is_err(), "{name:?}");
         }
     }
 }

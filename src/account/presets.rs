@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::InvalidText;
 use super::api_key::random_text;
-use super::{InvalidText, PresetName};
+use super::names::check_preset_name;
 use crate::recipe::FieldError;
 pub use crate::store::LookupBy;
 use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, written};
@@ -80,7 +81,7 @@ impl Presets {
         now: UnixSeconds,
         check: impl FnOnce(&Draft) -> Result<(), FieldError>,
     ) -> Result<Preset, PresetError> {
-        let name = PresetName::try_from(draft.name.as_str())
+        check_preset_name(&draft.name)
             .map_err(|InvalidText(expected)| FieldError::invalid("name", &draft.name, expected))?;
         let params = serde_json::to_string(&draft.params).expect("JSON values are JSON");
         if params.len() > MAX_PARAMS_BYTES {
@@ -95,7 +96,7 @@ impl Presets {
         let preset = Preset {
             id,
             account: account.to_owned(),
-            name: name.into(),
+            name: draft.name,
             endpoint: draft.endpoint,
             params,
             // An overwritten preset keeps its time of creation.

@@ -169,7 +169,12 @@ impl Reservation {
     /// When it could not be written: nothing is billed, the images and the claim are released. After
     /// [`ChangeError::Interrupted`], [`ChangeError::Storage`] and [`ChangeError::Closed`] it may be billed; after `Storage` images and claim are
     /// held until the file shows the outcome.
-    pub async fn bill(self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<Billed, BillingError> {
+    pub async fn bill(
+        mut self,
+        images: u64,
+        microdollars: u64,
+        claim: Option<ClaimGuard>,
+    ) -> Result<Billed, BillingError> {
         let reserved = self.images;
         if images > reserved {
             return Err(BillingError::MoreThanReserved { images, reserved });
@@ -223,7 +228,7 @@ impl Reservation {
     }
 
     /// Ends the reservation: copies what a bill of `images` wrote and releases the rest.
-    fn finalize(mut self, rows: &Rows, images: u64) {
+    fn finalize(&mut self, rows: &Rows, images: u64) {
         let reserved = std::mem::take(&mut self.images);
         self.allowance.give_back(reserved.saturating_sub(images));
         if let Store::File(local) = &self.store {
@@ -241,10 +246,7 @@ fn is_billed(pictures: &[Option<[u8; 32]>], billed: &[Option<[u8; 32]>]) -> bool
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.images > 0 {
-            self.allowance.give_back(self.images);
-            if let Store::File(local) = &self.store {
-                local.finalize(&Rows::default(), (&self.account, self.key_id.as_deref(), self.month), self.images);
-            }
+            self.finalize(&Rows::default(), 0);
         }
     }
 }
