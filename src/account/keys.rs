@@ -4,11 +4,9 @@ use super::DEFAULT_ACCOUNT;
 use super::api_key::{self, ApiKey, Mode};
 use super::key_restrictions::KeyRestrictions;
 use super::names::{AccountName, Label};
-use super::scopes::Scopes;
 use crate::store::{
     Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, KeyUpdate, Plan, Store, UnixSeconds, written,
 };
-use crate::telemetry::with_causes;
 
 /// Characters of a key's public id after `key_`.
 const ID_LENGTH: usize = 12;
@@ -55,7 +53,7 @@ impl Keys {
     /// # Errors
     /// When the store cannot write.
     pub async fn bootstrap(&self, chosen: Option<ApiKey>) -> Result<Option<CreatedKey>, ChangeError> {
-        if !self.store.accounts().await.map_err(unreadable)?.is_empty() {
+        if !self.store.accounts().await?.is_empty() {
             return Ok(None);
         }
         let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
@@ -107,7 +105,7 @@ impl Keys {
     /// # Errors
     /// When there is no such key, it is revoked, another rotation came first, or the store cannot write.
     pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, ChangeError> {
-        let located = self.store.key(id).await.map_err(unreadable)?.map(|(hash, key)| (hash, key.test));
+        let located = self.store.key(id).await?.map(|(hash, key)| (hash, key.test));
         let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
         let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
         let key = self.change(id, KeyChange::Rotate { from, to: secret.hash(), keep_until }).await?;
@@ -157,15 +155,8 @@ impl Keys {
     ) -> Result<Account, ChangeError> {
         let rows =
             self.store.change(Change::SetAccount { account: account.to_owned(), plan, generates, model }).await?;
-        rows.accounts.into_iter().next().ok_or(ChangeError::Closed)
+        written(rows.accounts)
     }
-}
-
-/// A change that needs a row which cannot be read.
-fn unreadable(error: OpenError) -> ChangeError {
-    let reason = with_causes(&error);
-    let is_away = matches!(error, OpenError::Io { .. });
-    if is_away { ChangeError::Unavailable(reason) } else { ChangeError::Storage(reason) }
 }
 
 fn new_key(account: String, label: String, mode: Mode, restrictions: KeyRestrictions) -> Key {

@@ -1,9 +1,10 @@
 //! The changes that the store can make, and why it may refuse one.
 
 use super::{
-    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, Plan, Preset, QuotaKind,
-    Request, UnixSeconds, Usage,
+    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, OpenError, Plan, Preset,
+    QuotaKind, Request, UnixSeconds, Usage,
 };
+use crate::telemetry::with_causes;
 
 /// Presets that an account may have.
 pub const PRESETS_PER_ACCOUNT: usize = 1000;
@@ -317,4 +318,12 @@ pub enum ChangeError {
     /// The store was closed during the change, which may or may not have happened.
     #[error("the store was closed")]
     Closed,
+}
+
+/// For a change that needs a row which cannot be read.
+impl From<OpenError> for ChangeError {
+    fn from(error: OpenError) -> Self {
+        let reason = with_causes(&error);
+        if matches!(error, OpenError::Io { .. }) { Self::Unavailable(reason) } else { Self::Storage(reason) }
+    }
 }

@@ -259,7 +259,7 @@ pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<
                 expires_at: Some(input.arbitrary::<bool>()?.then_some(at)),
                 images_per_month: Some(Some(u64::from(number))),
                 scopes: None,
-            },
+            }),
         },
         _ => {
             let used = vec![(id, at), ("key_0".into(), at)];

@@ -29,8 +29,6 @@ use super::{
     Usage,
 };
 
-use crate::telemetry::with_causes;
-
 pub(super) use claims::{Claims, MemoryClaim};
 use counters::{Counters, Of};
 use key_cache::KeyCache;
@@ -225,17 +223,16 @@ impl LocalStore {
 
     /// Starts the next queued job.
     pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, ChangeError> {
-        let unreadable = |error| ChangeError::Unavailable(with_causes(&error));
         let uncertain = self.uncertain_start().clone();
         if let Some(id) = uncertain {
-            let started = self.read(move |file| file.job(&id)).await.map_err(unreadable)?;
+            let started = self.read(move |file| file.job(&id)).await?;
             *self.uncertain_start() = None;
             if let Some(job) = started.filter(|job| job.state == JobState::Processing) {
                 return Ok(Some(ClaimedJob { job, attempt: 0 }));
             }
         }
         loop {
-            let Some(job) = self.read(|file| file.next_job()).await.map_err(unreadable)? else { return Ok(None) };
+            let Some(job) = self.read(|file| file.next_job()).await? else { return Ok(None) };
             // Its creation may have been reported as failed although it was written.
             self.counters().enter(&job);
             match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {
