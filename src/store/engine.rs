@@ -317,7 +317,7 @@ impl Store {
     pub async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<Renewal>, OpenError> {
         match self {
             _ if running.is_empty() => Ok(Vec::new()),
-            Self::File(local) => local.renew_jobs(running).await,
+            Self::File(local) => Ok(local.renew_jobs(running)),
             Self::Database(database) => database.renew_jobs(running).await,
         }
     }

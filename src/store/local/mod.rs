@@ -255,13 +255,10 @@ impl LocalStore {
     }
 
     /// Which running jobs have ended meanwhile.
-    pub(super) async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<Renewal>, OpenError> {
-        let ids: Vec<String> = running.iter().map(|job| job.id.clone()).collect();
-        let renewal = |job: Option<Job>| match job {
-            Some(job) if !job.state.is_final() => Renewal::Kept,
-            Some(_) | None => Renewal::Ended,
-        };
-        self.read(move |file| ids.iter().map(|id| file.job(id).map(renewal)).collect()).await
+    pub(super) fn renew_jobs(&self, running: &[JobHeartbeat]) -> Vec<Renewal> {
+        let counters = self.counters();
+        let is_unfinished = |job: &JobHeartbeat| counters.jobs.contains_key(&job.id);
+        running.iter().map(|job| if is_unfinished(job) { Renewal::Kept } else { Renewal::Ended }).collect()
     }
 
     /// Gives a job back into the queue, or ends it, with its bill.
