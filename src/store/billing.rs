@@ -101,7 +101,9 @@ impl Store {
     ) -> Result<(), ChangeError> {
         match self {
             Self::File(local) => local.create_job(&job, at_most).await?,
-            Self::Database(database) => database.create_job(&job, at_most).await?,
+            Self::Database(database) => {
+                database.change(Change::CreateJob { job: Box::new(job), at_most }).await?;
+            }
         }
         // The images are the job's from here on.
         if let Some(reservation) = reservation.take() {

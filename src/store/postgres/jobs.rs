@@ -163,11 +163,6 @@ impl Database {
         Ok(ids.into_iter().map(renewal).collect())
     }
 
-    /// See [`create_job`].
-    pub(in crate::store) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), ChangeError> {
-        Ok(transaction!(self, on, Refusal, { create_job(&on, job, at_most, self.free_images_per_month()).await })?)
-    }
-
     /// See [`change_job`].
     pub(in crate::store) async fn change_job(
         &self,
