@@ -120,9 +120,9 @@ fn is_local(config: &Config) -> bool {
     }) && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
 }
 
-/// A PostgreSQL server and database. Clones share it.
+/// A configured PostgreSQL server and database.
 #[derive(Clone)]
-pub(super) struct Server {
+pub struct PostgresServer {
     config: Config,
     tls: MakeRustlsConnect,
     name: String,
@@ -130,13 +130,13 @@ pub(super) struct Server {
     pub(super) migrations: Migrations,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for PostgresServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Server").field(&self.name).finish()
+        f.debug_tuple("PostgresServer").field(&self.name).finish()
     }
 }
 
-impl Server {
+impl PostgresServer {
     pub(super) fn new(url: &str, config: &StoreConfig) -> Result<Self, ServerError> {
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         if let Some(path) = &config.ca_file {
@@ -159,7 +159,8 @@ impl Server {
     }
 
     /// The server and database for messages, without user and password.
-    pub(super) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -258,7 +259,7 @@ mod tests {
         let config = StoreConfig { url: Some("postgres://u:hush@db.example/backdrop".into()), ca_file: None };
         assert!(config.validate().is_empty());
         let shown = format!("{config:?} {}", serde_json::to_string(&config).expect("plain"));
-        let server = Server::new(config.url.as_deref().expect("set"), &config).expect("an address");
+        let server = PostgresServer::new(config.url.as_deref().expect("set"), &config).expect("an address");
         assert!(!format!("{shown} {server:?}").contains("hush"), "{shown}");
         assert_eq!(server.name(), "postgres://db.example/backdrop");
     }

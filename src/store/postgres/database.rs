@@ -7,7 +7,7 @@ use std::time::Duration;
 use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Row;
 
-use super::connect::Server;
+use super::connect::PostgresServer;
 use super::error::{DatabaseError, Refusal};
 use super::rows::{self, Parameters};
 use crate::store::{ChangeError, OpenError};
@@ -21,14 +21,14 @@ pub struct Database(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    server: Server,
+    server: PostgresServer,
     pool: Pool,
     free_images_per_month: u64,
     fault: Mutex<Option<String>>,
 }
 
 impl Database {
-    pub(super) fn new(server: Server, pool: Pool, free_images_per_month: u64) -> Self {
+    pub(super) fn new(server: PostgresServer, pool: Pool, free_images_per_month: u64) -> Self {
         Self(Arc::new(Shared { server, pool, free_images_per_month, fault: Mutex::default() }))
     }
 

@@ -26,8 +26,7 @@ pub use bulk_jobs::{BULK_ID_PREFIX, BulkJob, BulkJobCreated, BulkJobEnd, BulkLea
 pub use bulk_queue::{
     BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkClaim, ChunkEnd, ChunkProgress, NewChunk,
 };
-pub use connect::{ServerError, StoreConfig};
+pub use connect::{PostgresServer, ServerError, StoreConfig};
 pub use database::Database;
 pub use jobs::JOB_LEASE;
 pub(super) use requests::RowClaim;
-pub use server::PostgresServer;

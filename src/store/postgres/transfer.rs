@@ -6,7 +6,7 @@ use std::pin::pin;
 use futures_util::TryStreamExt;
 use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
 
-use super::connect::Server;
+use super::connect::PostgresServer;
 use super::error::{DatabaseError, Refusal};
 use super::rows::{
     Parameters, account, add_account, job, key, key_day, limit_of, preset, put_job, put_key, request, stored, usage,
@@ -34,20 +34,37 @@ impl<E: Into<DatabaseError>> From<E> for Exporting {
     }
 }
 
-/// Writes a consistent snapshot of the whole database, or of what belongs to some accounts.
-pub(super) async fn export(
-    server: &Server,
-    output: impl Write,
-    accounts: &ExportedAccounts,
-) -> Result<RowCounts, ExportError> {
-    let failed = |error: DatabaseError| ExportError::Store(error.into_open_error(server.name()));
-    let mut client = server.connect().await.map_err(failed)?;
-    // This version would leave out what a later one has added.
-    server.require_own(&client).await?;
-    export_rows(&mut client, output, accounts).await.map_err(|error| match error {
-        Exporting::Database(error) => failed(error),
-        Exporting::Output(error) => ExportError::Output(error),
-    })
+impl PostgresServer {
+    /// Writes a consistent snapshot of the whole database, or of what belongs to some accounts, also while a daemon uses it.
+    ///
+    /// # Errors
+    /// When an account does not exist, the database cannot be read, has tables of another version, a row is damaged, or the output
+    /// cannot be written.
+    pub async fn export(&self, output: impl Write, accounts: &ExportedAccounts) -> Result<RowCounts, ExportError> {
+        let failed = |error: DatabaseError| ExportError::Store(error.into_open_error(self.name()));
+        let mut client = self.connect().await.map_err(failed)?;
+        // This version would leave out what a later one has added.
+        self.require_own(&client).await?;
+        export_rows(&mut client, output, accounts).await.map_err(|error| match error {
+            Exporting::Database(error) => failed(error),
+            Exporting::Output(error) => ExportError::Output(error),
+        })
+    }
+
+    /// Reads an export into the database, which must be empty and not in use, in one transaction.
+    ///
+    /// # Errors
+    /// When another process uses it, it has rows, a line is invalid or missing, or it cannot be written.
+    pub async fn import(&self, input: impl BufRead) -> Result<RowCounts, ImportError> {
+        let failed = |error: DatabaseError| ImportError::Store(error.into_open_error(self.name()));
+        let mut client = self.connect().await.map_err(failed)?;
+        if !take_alone(&client).await.map_err(failed)? {
+            return Err(OpenError::Locked { path: self.name().into() }.into());
+        }
+        let imported = import_alone(self, &mut client, input).await;
+        leave(&client).await;
+        imported
+    }
 }
 
 async fn export_rows(
@@ -97,19 +114,11 @@ async fn export_rows(
     writer.finish().map_err(data)
 }
 
-/// Reads an export into the database, which must be empty and not in use.
-pub(super) async fn import(server: &Server, input: impl BufRead) -> Result<RowCounts, ImportError> {
-    let failed = |error: DatabaseError| ImportError::Store(error.into_open_error(server.name()));
-    let mut client = server.connect().await.map_err(failed)?;
-    if !take_alone(&client).await.map_err(failed)? {
-        return Err(OpenError::Locked { path: server.name().into() }.into());
-    }
-    let imported = import_alone(server, &mut client, input).await;
-    leave(&client).await;
-    imported
-}
-
-async fn import_alone(server: &Server, client: &mut Client, input: impl BufRead) -> Result<RowCounts, ImportError> {
+async fn import_alone(
+    server: &PostgresServer,
+    client: &mut Client,
+    input: impl BufRead,
+) -> Result<RowCounts, ImportError> {
     let failed = |error: DatabaseError| ImportError::Store(error.into_open_error(server.name()));
     apply_missing_alone(&server.migrations, client).await.map_err(failed)?;
     server.require_usable(client).await?;
