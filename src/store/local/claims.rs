@@ -29,19 +29,17 @@ struct Memory {
 
 #[derive(Debug)]
 enum Entry {
-    /// Claimed; the channel closes when the guard is dropped.
-    Running { fingerprint: [u8; 32], ended: watch::Receiver<()> },
+    /// Claimed; the channel closes when the claim ends. `billed` is the entry after it.
+    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, billed: Option<Request> },
     /// Billed for at least some of its pictures.
     Billed(Request),
 }
 
-/// The exclusive right to bill under a key, until it is billed or dropped.
+/// The exclusive right to bill under a key, until it is dropped.
 #[derive(Debug)]
 pub(in crate::store) struct MemoryClaim {
     claims: Claims,
     id: Id,
-    /// What was billed before.
-    earlier: Option<Request>,
     /// Dropped after the entry is changed: fields are dropped after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
@@ -104,9 +102,9 @@ impl Claims {
             return Ok(outcome);
         }
         let (sender, ended) = watch::channel(());
-        memory.entries.insert(id, Entry::Running { fingerprint, ended });
-        let claim = MemoryClaim { claims: self.clone(), id, earlier: earlier.clone(), _ended: sender };
-        Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(Box::new(claim)))))
+        memory.entries.insert(id, Entry::Running { fingerprint, ended, billed: earlier.clone() });
+        let claim = MemoryClaim { claims: self.clone(), id, _ended: sender };
+        Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(claim))))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
@@ -135,7 +133,7 @@ impl Memory {
             self.billed.pop_front();
             match self.entries.get(&id) {
                 Some(Entry::Billed(latest)) if latest.at == at => drop(self.entries.remove(&id)),
-                // Its guard may restore what was billed before.
+                // The end of its claim may restore it.
                 Some(Entry::Running { .. }) => running.push((at, id)),
                 Some(Entry::Billed(_)) | None => {}
             }
@@ -147,23 +145,25 @@ impl Memory {
 }
 
 impl MemoryClaim {
-    /// To be called when the request is committed.
-    pub(in crate::store) fn billed(self, request: Request) {
-        self.claims.lock().remember(self.id, request);
-        // `self` is dropped after the lock, which its drop takes.
+    /// To be called when a bill of the request is committed.
+    pub(in crate::store) fn billed(&self, request: Request) {
+        let Memory { entries, billed: queue } = &mut *self.claims.lock();
+        if let Some(Entry::Running { billed, .. }) = entries.get_mut(&self.id) {
+            // Bills of one request have one time, and the queue has it once.
+            if billed.as_ref().is_none_or(|before| before.at != request.at) {
+                queue.push_back((request.at, self.id));
+            }
+            *billed = Some(request);
+        }
     }
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
         let mut memory = self.claims.lock();
-        // A billed entry stays.
-        if matches!(memory.entries.get(&self.id), Some(Entry::Running { .. })) {
-            match self.earlier.take() {
-                // `Memory::billed` still has it.
-                Some(earlier) => memory.entries.insert(self.id, Entry::Billed(earlier)),
-                None => memory.entries.remove(&self.id),
-            };
+        if let Some(Entry::Running { billed: Some(billed), .. }) = memory.entries.remove(&self.id) {
+            // `Memory::billed` has it.
+            memory.entries.insert(self.id, Entry::Billed(billed));
         }
     }
 }
@@ -228,7 +228,12 @@ mod tests {
     }
 
     async fn bill(billing: &Store, guard: ClaimGuard) {
-        reserve(billing, NOW).bill(1, 5000, Some(guard)).await.expect("the store writes");
+        bill_pictures(billing, guard, &BilledPictures::default()).await;
+    }
+
+    async fn bill_pictures(billing: &Store, mut guard: ClaimGuard, pictures: &BilledPictures) {
+        let claim = Some((&mut guard, pictures.clone()));
+        reserve(billing, NOW).bill(1, 5000, claim).await.expect("the store writes");
     }
 
     /// `None` where it would wait.
@@ -263,19 +268,19 @@ mod tests {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
         let some: BilledPictures = Arc::from([Some([7; 32]), None]);
-        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&some))).await;
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &some).await;
         for keys in [keys, started(&store, NOW).1] {
             // Dropped, it leaves the billed pictures as they were.
             for _ in 0..2 {
                 let guard = claim_new(&keys, "k", 1, NOW);
-                assert_eq!(guard.pictures(), &some);
+                assert_eq!(guard.pictures(), some);
                 assert!(claim(&keys, "k", 1, NOW).is_none(), "the same one waits");
                 assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)));
             }
         }
         let (billing, keys) = started(&store, NOW);
         let all: BilledPictures = Arc::from([Some([7; 32]), Some([8; 32])]);
-        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&all))).await;
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &all).await;
         assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(pictures)) if pictures == all));
         assert_eq!(started(&store, NOW).1.lock().entries.len(), 1);
     }
@@ -406,7 +411,7 @@ mod tests {
     fn a_running_request_does_not_keep_the_cleanup_from_ending() {
         let mut memory = Memory::default();
         let (_sender, ended) = watch::channel(());
-        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended });
+        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended, billed: None });
         memory.billed.push_back((UnixSeconds(1), [1; 32]));
         for max in [1, 1000] {
             assert!(!memory.drop_before(UnixSeconds(2), max), "nothing more can be dropped");
@@ -465,9 +470,10 @@ mod tests {
                 }
                 Step::Bill(..) | Step::Drop(_) if guards.is_empty() => {}
                 Step::Bill(which, mode) => {
-                    let (key, fingerprint, begun, guard) = guards.swap_remove(which.index(guards.len()));
+                    let (key, fingerprint, begun, mut guard) = guards.swap_remove(which.index(guards.len()));
                     store.set_mode(mode);
-                    let outcome = reserve(&billing, now).bill(1, 0, Some(guard)).await;
+                    let claim = Some((&mut guard, BilledPictures::default()));
+                    let outcome = reserve(&billing, now).bill(1, 0, claim).await;
                     store.set_mode(CommitMode::Immediate);
                     model.remove(&key);
                     if outcome.is_ok() {
