@@ -17,8 +17,8 @@ mod skipped;
 
 use backdrop::account::token_hash;
 use backdrop::store::{
-    Admission, Allowance, BulkRun, ChunkEnd, ChunkProgress, Claim, Credential, NewChunk, Payer, Plan, PostgresServer,
-    RateKind, RateRule, Store, StoreConfig, UnixSeconds,
+    Admission, Allowance, BilledPictures, BulkRun, ChunkEnd, ChunkProgress, Claim, Credential, NewChunk, Payer, Plan,
+    PostgresServer, RateKind, RateRule, Store, StoreConfig, UnixSeconds,
 };
 use content::Size;
 use sha2::{Digest, Sha256};
@@ -159,7 +159,7 @@ async fn request(daemon: &Store, token: &str, number: u64) {
     let name = format!("order-{number}");
     let claim =
         daemon.claim(&account.name, &name, fingerprint, now, Duration::from_secs(60)).await.expect("it answers");
-    let Claim::New(guard) = claim else { panic!("each request has its key") };
+    let Claim::New(mut guard) = claim else { panic!("each request has its key") };
     let allowance = Allowance::from(admitted.left);
     let payer = Payer {
         account: &account.name,
@@ -169,7 +169,7 @@ async fn request(daemon: &Store, token: &str, number: u64) {
         allowance: &allowance,
     };
     let reserved = daemon.reserve(&payer, 1, now).expect("the quota is large");
-    reserved.bill(1, 5000, Some(guard)).await.expect("the store writes");
+    reserved.bill(1, 5000, Some((&mut guard, BilledPictures::default()))).await.expect("the store writes");
 }
 
 /// Requests per second, and the latencies of all of them in order.

@@ -1,16 +1,14 @@
 //! Billing: reserves images against the monthly quotas of account and key, and bills what was made.
 //!
-//! A request reserves its images before any work and bills what it made when it succeeds; dropping the [`Reservation`]
-//! releases what was not billed. A key may have a quota too; a request has to fit both.
-//!
-//! A batch reserves all of its pictures at once, before the first one is fetched, so that it is refused as a whole. At its end one
-//! bill has the pictures that were made, also where the client is gone, and the rest is released.
+//! A request reserves its images before any work, and bills each picture when it is made and before it is delivered; dropping the
+//! [`Reservation`] releases what was not billed. A batch reserves all of its rows at once, so that it is refused as a whole, and bills them one by one. A key may have
+//! a quota too; a request has to fit both.
 //!
 //! On the file a reservation is counted in memory, so that concurrent requests never exceed a quota. On a database it is only
-//! compared with what was left at the admission of the request: the transaction of the bill checks the quotas, so that a request
-//! for the last images can be refused after its work.
+//! compared with what was left at the admission of the request: the transaction of the bill checks the quotas, so that a picture
+//! can be refused after its work.
 
-use super::claim::{ClaimGuard, Hold};
+use super::claim::{BilledPictures, ClaimGuard, Hold};
 use super::quota::{Payer, QuotaExhausted, UsageSummary, plan_quota, require};
 use super::{
     Allowance, Bill, Change, ChangeError, Day, ImagesLeft, Job, KeyUse, Month, OpenError, Plan, Rows, Store,
@@ -148,12 +146,27 @@ impl Reservation {
         self.month
     }
 
+    /// Takes `images` of the reserved ones, at most what is left, into a reservation that can be billed alone.
+    pub fn split(&mut self, images: u64) -> Self {
+        let images = images.min(self.images);
+        self.images -= images;
+        Self {
+            store: self.store.clone(),
+            account: self.account.clone(),
+            key_id: self.key_id.clone(),
+            month: self.month,
+            day: self.day,
+            images,
+            allowance: self.allowance.clone(),
+        }
+    }
+
     /// Leaves the images reserved: a job has them from now on.
     fn keep(mut self) {
         self.images = 0;
     }
 
-    /// Refuses work whose bill is known to fail, because it is answered before its bill.
+    /// Refuses work whose bill is known to fail.
     ///
     /// # Errors
     /// Why the store cannot write.
@@ -162,26 +175,26 @@ impl Reservation {
     }
 
     /// Bills `images` of the reserved ones and their price to the month of the reservation, and releases the rest. It is
-    /// durable when this returns. With a claim its `Idempotency-Key` is remembered in the same transaction; requests that
-    /// wait for the key continue when this ends, with or without success.
+    /// durable when this returns. With a claim its `Idempotency-Key` is remembered in the same transaction, with all pictures
+    /// that are billed then.
     ///
     /// Once polled the bill is in progress and is not lost when this is dropped.
     ///
     /// # Errors
-    /// When it could not be written: nothing is billed, the images and the claim are released. After
-    /// [`ChangeError::Interrupted`], [`ChangeError::Storage`] and [`ChangeError::Closed`] it may be billed; after `Storage` images and claim are
-    /// held until the file shows the outcome.
+    /// When it could not be written: nothing is billed, the images are released. After [`ChangeError::Interrupted`],
+    /// [`ChangeError::Storage`] and [`ChangeError::Closed`] it may be billed; after `Storage` images and claim are held until the file
+    /// shows the outcome.
     pub async fn bill(
         mut self,
         images: u64,
         microdollars: u64,
-        claim: Option<ClaimGuard>,
+        mut claim: Option<(&mut ClaimGuard, BilledPictures)>,
     ) -> Result<Billed, BillingError> {
         let reserved = self.images;
         if images > reserved {
             return Err(BillingError::MoreThanReserved { images, reserved });
         }
-        let request = claim.as_ref().map(|claim| claim.request(images));
+        let request = claim.as_ref().map(|(claim, pictures)| claim.request(images, pictures));
         let own = request.as_ref().map(|(_, request)| request.clone());
         let bill = Bill {
             account: self.account.clone(),
@@ -193,21 +206,24 @@ impl Reservation {
         };
         let resets_at = self.month.ends();
         let store = self.store.clone();
-        let written = match (store, claim.map(|claim| claim.hold)) {
-            (Store::File(local), hold) => {
+        // Held until the outcome is known, also where the caller is gone.
+        let hold = claim.as_ref().map(|(claim, _)| claim.hold.clone());
+        let written = match store {
+            Store::File(local) => {
                 let remembered = own.clone();
                 let committed = move |rows: &Rows| {
                     self.finalize(rows, images);
-                    if let (Some(Hold::Memory(claim)), Some(request)) = (hold, remembered) {
+                    if let (Some(Hold::Memory(claim)), Some(request)) = (hold.as_deref(), remembered) {
                         claim.billed(request);
                     }
                 };
                 local.write(Change::Bill(bill), committed).await.map(drop)
             }
-            (Store::Database(database), hold) => {
+            Store::Database(database) => {
                 let writing = async move {
-                    let hold = hold.and_then(|hold| if let Hold::Row(claim) = hold { Some(*claim) } else { None });
-                    let written = database.bill(&bill, hold).await;
+                    let claim =
+                        hold.as_deref().and_then(|hold| if let Hold::Row(claim) = hold { Some(claim) } else { None });
+                    let written = database.bill(&bill, claim).await;
                     if written.is_ok() {
                         self.finalize(&Rows::default(), images);
                     }
@@ -217,7 +233,12 @@ impl Reservation {
             }
         };
         match written {
-            Ok(()) => Ok(Billed::Now),
+            Ok(()) => {
+                if let (Some((claim, _)), Some(own)) = (&mut claim, own) {
+                    claim.billed(own);
+                }
+                Ok(Billed::Now)
+            }
             Err(ChangeError::QuotaExceeded(kind)) => Err(QuotaExhausted { kind, resets_at }.into()),
             Err(ChangeError::RequestBilled(billed)) => match own {
                 Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),

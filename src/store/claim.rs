@@ -1,9 +1,8 @@
 //! `Idempotency-Key`: claims a key for a request, so that a repeated request is not billed again.
 //!
-//! The first request with a key gets a [`ClaimGuard`]. When it is billed, the key is remembered for 24 hours, in the same
-//! transaction as the bill; when it fails, the guard is dropped and the key is free again. The same request sent meanwhile,
-//! also to another daemon on the database, waits for that. Results are not stored: a repeated request is computed again,
-//! without a bill.
+//! The first request with a key gets a [`ClaimGuard`]. Each bill of the request remembers its pictures for 24 hours, in the same
+//! transaction. Dropping the guard ends the claim. The same request sent meanwhile, also to another daemon on the database,
+//! waits for that. Results are not stored: a repeated request is computed again, without a bill.
 //!
 //! The bytes behind an address are known only after fetching. Requests are remembered picture by picture, so that changed
 //! bytes behind the same address are not computed again without a bill, and a failed picture of a batch may be billed
@@ -25,7 +24,7 @@ const RETRY: Duration = Duration::from_millis(150);
 /// The outcome of claiming a key.
 #[derive(Debug)]
 pub enum Claim {
-    /// The first request with the key, or one with unbilled pictures: bill it with the guard, or drop the guard.
+    /// The first request with the key, or one with unbilled pictures: bill them with the guard, and drop it.
     New(ClaimGuard),
     /// A repetition, with all pictures billed: answer it without a bill.
     Replay(BilledPictures),
@@ -33,25 +32,23 @@ pub enum Claim {
     Conflict,
 }
 
-/// The exclusive right to bill under a key, until it is billed or dropped.
+/// The exclusive right to bill under a key, until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropped, it frees the key"]
 pub struct ClaimGuard {
     key: String,
     fingerprint: [u8; 32],
     at: UnixSeconds,
-    /// What was billed under the key before.
+    /// What is billed under the key.
     earlier: Option<Request>,
-    /// The pictures to remember as billed.
-    pictures: BilledPictures,
-    pub(super) hold: Hold,
+    pub(super) hold: Arc<Hold>,
 }
 
 /// What keeps others from billing under the key.
 #[derive(Debug)]
 pub(super) enum Hold {
-    Memory(Box<MemoryClaim>),
-    Row(Box<RowClaim>),
+    Memory(MemoryClaim),
+    Row(RowClaim),
 }
 
 impl Store {
@@ -94,26 +91,24 @@ impl Claim {
 impl ClaimGuard {
     /// The right to bill under `key`, continuing what was billed `earlier`.
     pub(super) fn new(key: &str, fingerprint: [u8; 32], at: UnixSeconds, earlier: Option<Request>, hold: Hold) -> Self {
-        let pictures = earlier.as_ref().map(|earlier| earlier.pictures.as_slice().into()).unwrap_or_default();
-        Self { key: key.to_owned(), fingerprint, at, earlier, pictures, hold }
+        Self { key: key.to_owned(), fingerprint, at, earlier, hold: Arc::new(hold) }
     }
 
-    /// The pictures that were billed under the key before.
+    /// The pictures that are billed under the key.
     #[must_use]
-    pub fn pictures(&self) -> &BilledPictures {
-        &self.pictures
+    pub fn pictures(&self) -> BilledPictures {
+        self.earlier.as_ref().map(|earlier| earlier.pictures.as_slice().into()).unwrap_or_default()
     }
 
-    /// Sets the pictures that are billed with this, earlier ones included.
-    pub fn with_pictures(mut self, pictures: BilledPictures) -> Self {
-        self.pictures = pictures;
-        self
-    }
-
-    /// The key, and the record to store when `images` more are billed.
-    pub(super) fn request(&self, images: u64) -> (String, Request) {
+    /// The key, and the record to store when `images` more are billed and `pictures` are all that is billed then.
+    pub(super) fn request(&self, images: u64, pictures: &BilledPictures) -> (String, Request) {
         let before = self.earlier.as_ref().map_or(0, |earlier| earlier.images);
-        let (fingerprint, at, pictures) = (self.fingerprint, self.at, self.pictures.to_vec());
+        let (fingerprint, at, pictures) = (self.fingerprint, self.at, pictures.to_vec());
         (self.key.clone(), Request { fingerprint, images: before.saturating_add(images), at, pictures })
+    }
+
+    /// To be called when the record is stored.
+    pub(super) fn billed(&mut self, request: Request) {
+        self.earlier = Some(request);
     }
 }

@@ -7,7 +7,7 @@
 //! plan (402)                     of every field that is sent
 //! preset (404)                   its fields are merged; allow-list, plan, fields and model are checked again
 //! Idempotency-Key (409)          a new request, a repetition, or a conflict
-//! quota (402)                    reserved here, billed by `Authorized::bill`
+//! quota (402)                    reserved here, billed picture by picture by `Authorized::bill`
 //! /replace-bg-ai: cap of the day (429)
 //! ```
 //!
@@ -52,7 +52,7 @@ pub(crate) struct Authorized {
     counts: bool,
     /// The number of pictures of the request.
     images: usize,
-    /// The pictures that were billed before under the same `Idempotency-Key`.
+    /// The pictures that are billed under the same `Idempotency-Key`.
     pub(crate) earlier: EarlierPictures,
     reservation: Option<Reservation>,
     claim_guard: Option<ClaimGuard>,
@@ -149,14 +149,9 @@ impl Authorized {
         }
     }
 
-    /// Refuses (503) a request whose bill is known to fail, where its pictures are answered before they are billed.
+    /// Refuses (503) a request whose bill is known to fail.
     pub(crate) fn require_billable(&self) -> Result<()> {
         self.reservation.as_ref().map_or(Ok(()), Reservation::require_billable).map_err(ApiError::from)
-    }
-
-    /// What the picture at `index` costs once it is made, in microdollars; 0 where it was billed before.
-    pub(crate) fn cost_of(&self, index: usize) -> u64 {
-        if self.earlier.is_billed(index) { 0 } else { self.unit_price }
     }
 
     /// Keeps the backdrop counted in the day's cap.
@@ -166,22 +161,22 @@ impl Authorized {
         }
     }
 
-    /// Bills the pictures in `made`, except for pictures that were billed before, and returns the rest of the reservation. Returns the sum
-    /// in microdollars when the bill is durable.
-    pub(crate) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64> {
-        if !made.is_empty() {
-            self.count_backdrop();
+    /// Bills a finished picture, unless it was billed before. Returns its price in microdollars when the bill is durable. To be
+    /// called before the picture is delivered.
+    pub(crate) async fn bill(&mut self, made: PictureDigest) -> Result<u64> {
+        self.count_backdrop();
+        let is_new = !self.earlier.is_billed(made.index());
+        let Some(reservation) = self.reservation.as_mut().filter(|_| is_new) else { return Ok(0) };
+        let counted = u64::from(self.counts);
+        let pictures = self.earlier.with(made, self.images);
+        let claim = self.claim_guard.as_mut().map(|claim_guard| (claim_guard, pictures.clone()));
+        let is_keyed = claim.is_some();
+        let billed = reservation.split(counted).bill(counted, self.unit_price, claim).await?;
+        if is_keyed {
+            self.earlier = EarlierPictures::of(pictures);
         }
-        let Some(reservation) = self.reservation else { return Ok(0) };
-        let images = self.earlier.new_among(made);
-        let cost = self.unit_price.saturating_mul(images);
-        // A batch without any result may be sent again under its key.
-        let claim_guard = self.claim_guard.filter(|_| images > 0);
-        let claim_guard =
-            claim_guard.map(|claim_guard| claim_guard.with_pictures(self.earlier.with(made, self.images)));
-        let counted = if self.counts { images } else { 0 };
-        match reservation.bill(counted, cost, claim_guard).await? {
-            Billed::Now => Ok(cost),
+        match billed {
+            Billed::Now => Ok(self.unit_price),
             Billed::Before => Ok(0),
         }
     }

@@ -68,12 +68,12 @@ pub(crate) struct Bill {
 impl Bill {
     /// Whether the picture was billed before under the same `Idempotency-Key`.
     pub(crate) fn is_paid(&self) -> bool {
-        self.authorized.earlier.new_among(&[self.digest]) == 0
+        self.authorized.earlier.is_billed(self.digest.index())
     }
 
     /// The cost in microdollars, once the bill is durable.
-    pub(crate) async fn pay(self) -> Result<u64> {
-        self.authorized.bill(&[self.digest]).await
+    pub(crate) async fn pay(mut self) -> Result<u64> {
+        self.authorized.bill(self.digest).await
     }
 }
 

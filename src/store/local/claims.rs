@@ -18,18 +18,17 @@ type Id = [u8; 32];
 
 #[derive(Debug)]
 enum Entry {
-    /// Claimed; the channel closes when the guard is dropped.
-    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, earlier: Option<Request> },
+    /// Claimed; the channel closes when the claim ends. `billed` is the entry after it.
+    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, billed: Option<Request> },
     /// Billed for at least some of its pictures.
     Billed(Request),
 }
 
-/// The exclusive right to bill under a key, until it is billed or dropped. Its entry is running until then.
+/// The exclusive right to bill under a key, until it is dropped.
 #[derive(Debug)]
 pub(in crate::store) struct MemoryClaim {
     claims: Claims,
     id: Id,
-    billed: Option<Request>,
     /// Dropped after the entry is changed: fields are dropped after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
@@ -66,7 +65,7 @@ impl Claims {
         let mut entries = self.lock();
         for id in ids {
             match entries.get_mut(&id) {
-                Some(Entry::Running { earlier, .. }) => *earlier = None,
+                Some(Entry::Running { billed, .. }) => *billed = None,
                 Some(Entry::Billed(_)) => drop(entries.remove(&id)),
                 None => {}
             }
@@ -95,9 +94,9 @@ impl Claims {
             return Ok(outcome);
         }
         let (sender, ended) = watch::channel(());
-        entries.insert(id, Entry::Running { fingerprint, ended, earlier: earlier.clone() });
-        let claim = MemoryClaim { claims: self.clone(), id, billed: None, _ended: sender };
-        Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(Box::new(claim)))))
+        entries.insert(id, Entry::Running { fingerprint, ended, billed: earlier.clone() });
+        let claim = MemoryClaim { claims: self.clone(), id, _ended: sender };
+        Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(claim))))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
@@ -108,18 +107,18 @@ impl Claims {
 }
 
 impl MemoryClaim {
-    /// To be called when the request is committed.
-    pub(in crate::store) fn billed(mut self, request: Request) {
-        self.billed = Some(request);
+    /// To be called when a bill of the request is committed.
+    pub(in crate::store) fn billed(&self, request: Request) {
+        if let Some(Entry::Running { billed, .. }) = self.claims.lock().get_mut(&self.id) {
+            *billed = Some(request);
+        }
     }
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
         let mut entries = self.claims.lock();
-        if let Some(Entry::Running { earlier, .. }) = entries.remove(&self.id)
-            && let Some(request) = self.billed.take().or(earlier)
-        {
+        if let Some(Entry::Running { billed: Some(request), .. }) = entries.remove(&self.id) {
             entries.insert(self.id, Entry::Billed(request));
         }
     }
@@ -181,7 +180,12 @@ mod tests {
     }
 
     async fn bill(billing: &Store, guard: ClaimGuard) {
-        reserve(billing, NOW).bill(1, 5000, Some(guard)).await.expect("the store writes");
+        bill_pictures(billing, guard, &BilledPictures::default()).await;
+    }
+
+    async fn bill_pictures(billing: &Store, mut guard: ClaimGuard, pictures: &BilledPictures) {
+        let claim = Some((&mut guard, pictures.clone()));
+        reserve(billing, NOW).bill(1, 5000, claim).await.expect("the store writes");
     }
 
     /// `None` where it would wait.
@@ -216,19 +220,19 @@ mod tests {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
         let some: BilledPictures = Arc::from([Some([7; 32]), None]);
-        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&some))).await;
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &some).await;
         for keys in [keys, started(&store, NOW).1] {
             // Dropped, it leaves the billed pictures as they were.
             for _ in 0..2 {
                 let guard = claim_new(&keys, "k", 1, NOW);
-                assert_eq!(guard.pictures(), &some);
+                assert_eq!(guard.pictures(), some);
                 assert!(claim(&keys, "k", 1, NOW).is_none(), "the same one waits");
                 assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)));
             }
         }
         let (billing, keys) = started(&store, NOW);
         let all: BilledPictures = Arc::from([Some([7; 32]), Some([8; 32])]);
-        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&all))).await;
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &all).await;
         assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(pictures)) if pictures == all));
         assert_eq!(started(&store, NOW).1.lock().len(), 1);
     }
@@ -355,7 +359,7 @@ mod tests {
     async fn a_request_that_is_dropped_while_its_rest_is_made_does_not_come_back() {
         let (billing, keys) = started(&MemoryStore::default(), NOW);
         let some: BilledPictures = Arc::from([Some([7; 32]), None]);
-        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(some)).await;
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &some).await;
         let guard = claim_new(&keys, "k", 1, at(DAY));
         keys.drop_old(at(DAY + 1)).await;
         assert!(matches!(claim(&keys, "k", 2, at(DAY + 1)), Some(Claim::Conflict)), "it runs");
@@ -414,9 +418,10 @@ mod tests {
                 }
                 Step::Bill(..) | Step::Drop(_) if guards.is_empty() => {}
                 Step::Bill(which, mode) => {
-                    let (key, fingerprint, begun, guard) = guards.swap_remove(which.index(guards.len()));
+                    let (key, fingerprint, begun, mut guard) = guards.swap_remove(which.index(guards.len()));
                     store.set_mode(mode);
-                    let outcome = reserve(&billing, now).bill(1, 0, Some(guard)).await;
+                    let claim = Some((&mut guard, BilledPictures::default()));
+                    let outcome = reserve(&billing, now).bill(1, 0, claim).await;
                     store.set_mode(CommitMode::Immediate);
                     model.remove(&key);
                     if outcome.is_ok() {

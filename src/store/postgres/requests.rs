@@ -1,6 +1,7 @@
 //! What a request needs of the database: its admission, its claim of an `Idempotency-Key`, and its bill. Each is a function of
 //! the schema (`migrations/6.sql`, `7.sql`) and one round trip.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::GenericClient;
@@ -19,7 +20,7 @@ use crate::store::{
 /// How much longer than its request a claim lasts, where its daemon dies.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5);
 
-/// A claimed key. Dropped, it is free again.
+/// A claimed key. Dropped, the claim ends.
 #[derive(Debug)]
 pub(in crate::store) struct RowClaim {
     database: Database,
@@ -27,9 +28,8 @@ pub(in crate::store) struct RowClaim {
     key: String,
     /// Identifies the claim.
     owner: i64,
-    /// The record of what was billed before.
-    earlier: Option<Vec<u8>>,
-    is_over: bool,
+    /// The record of what is billed.
+    billed: Mutex<Option<Vec<u8>>>,
 }
 
 /// The first and the last day of a month.
@@ -136,36 +136,28 @@ impl Database {
             account,
             key: key.clone(),
             owner,
-            earlier: record,
-            is_over: false,
+            billed: Mutex::new(record),
         });
         let billed = billed?.map(Record::latest);
         if let Some(outcome) = billed.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
             return Ok(Some(outcome));
         }
         Ok(match claim {
-            Some(claim) => {
-                let hold = Hold::Row(Box::new(claim));
-                Some(Claim::New(ClaimGuard::new(&key, fingerprint, now, billed, hold)))
-            }
+            Some(claim) => Some(Claim::New(ClaimGuard::new(&key, fingerprint, now, billed, Hold::Row(claim)))),
             // A part of this request is billed, so the other claim is a wrong request's, which ends at once.
             None if state == "other" && billed.is_none() => Some(Claim::Conflict),
             None => None,
         })
     }
 
-    /// Bills a request, and ends its claim.
-    pub(in crate::store) async fn bill(&self, new: &Bill, claim: Option<RowClaim>) -> Result<(), ChangeError> {
-        self.run(async { bill(&self.client().await?, new, claim.as_ref(), self.free_images_per_month()).await })
-            .await?;
-        if let Some(mut claim) = claim {
-            claim.is_over = true;
-        }
+    /// Bills pictures of a request.
+    pub(in crate::store) async fn bill(&self, new: &Bill, claim: Option<&RowClaim>) -> Result<(), ChangeError> {
+        self.run(async { bill(&self.client().await?, new, claim, self.free_images_per_month()).await }).await?;
         Ok(())
     }
 }
 
-/// Bills a request.
+/// Bills pictures of a request. A claim lasts beyond it, because a batch has several bills; its end is another statement.
 pub(super) async fn bill(
     on: &impl GenericClient,
     bill: &Bill,
@@ -181,7 +173,7 @@ pub(super) async fn bill(
     let (key, request) = request.as_ref().map(|(key, request)| (key, request)).unzip();
     let at = request.map_or(0, |request| request.at.0);
     let record = request.map(|request| RequestRecord::from_latest(request.clone()).encode());
-    let (earlier, owner) = claim.map(|claim| (claim.earlier.as_deref(), claim.owner)).unzip();
+    let earlier = claim.and_then(|claim| claim.billed().clone());
     let text =
         "SELECT refusal, billed FROM bill($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
     let parameters: Parameters<'_> = &[
@@ -198,12 +190,17 @@ pub(super) async fn bill(
         &key,
         &at,
         &record,
-        &earlier.flatten(),
+        &earlier,
         &at.saturating_sub(REQUEST_SECONDS),
-        &owner,
+        &None::<i64>,
     ];
-    let Some(row) = row(on, text, parameters).await? else { return Ok(()) };
-    let Some(refusal) = row.get::<_, Option<&str>>(0) else { return Ok(()) };
+    let row = row(on, text, parameters).await?;
+    let Some((row, refusal)) = row.as_ref().and_then(|row| Some((row, row.get::<_, Option<&str>>(0)?))) else {
+        if let Some(claim) = claim {
+            *claim.billed() = record;
+        }
+        return Ok(());
+    };
     let later = row.get::<_, Option<&[u8]>>(1).and_then(|bytes| RequestRecord::decode(bytes).ok());
     Err(match (refusal, later) {
         ("request", Some(later)) => ChangeError::RequestBilled(Box::new(later.latest())).into(),
@@ -226,11 +223,15 @@ fn rate(limit: u32, used: u64, reset_seconds: u64) -> RateStatus {
     RateStatus { allowed: remaining > 0, limit, remaining, reset: Duration::from_secs(reset_seconds) }
 }
 
+impl RowClaim {
+    /// Never held across an await. A panic under the lock leaves a whole value, so poison is no reason to stop.
+    fn billed(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.billed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for RowClaim {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
         let (database, account, key) = (self.database.clone(), self.account.clone(), self.key.clone());
         let owner = self.owner;
         // Where this fails the claim ends by its time.

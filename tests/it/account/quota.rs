@@ -1,8 +1,8 @@
 //! Quota, billing and idempotency keys on the store, across restarts.
 
 use backdrop::store::{
-    self, Allowance, Claim, Day, KEY_DAYS_KEPT, Payer, Plan, QuotaExhausted, QuotaKind, RedbStore, Reservation, Store,
-    UnixSeconds, UsageSummary,
+    self, Allowance, BilledPictures, Claim, Day, KEY_DAYS_KEPT, Payer, Plan, QuotaExhausted, QuotaKind, RedbStore,
+    Reservation, Store, UnixSeconds, UsageSummary,
 };
 use futures_util::FutureExt;
 use std::path::Path;
@@ -89,12 +89,12 @@ async fn a_bill_and_its_idempotency_key_are_written_together() {
     let folder = folder().await;
     let now = UnixSeconds::now();
     let running = services(folder.path());
-    let Claim::New(permit) = claim(&running, 1, now).await else {
+    let Claim::New(mut guard) = claim(&running, 1, now).await else {
         panic!("it was claimed before");
     };
     let reservation = reserve(&running, "default", Plan::Free, 3).expect("enough");
-    reservation.bill(2, 10_000, Some(permit)).await.expect("the store writes");
-    drop(running);
+    reservation.bill(2, 10_000, Some((&mut guard, BilledPictures::default()))).await.expect("the store writes");
+    drop((running, guard));
     let restarted = services(folder.path());
     assert_eq!(used(&restarted), 2);
     assert!(matches!(claim(&restarted, 1, now).await, Claim::Replay(_)));

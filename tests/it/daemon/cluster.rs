@@ -174,7 +174,7 @@ async fn while_the_database_is_away_everything_is_503_with_a_reason_and_goes_on_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quota_is_not_exceeded_by_pictures_at_several_daemons_at_once() {
+async fn a_quota_is_not_exceeded_by_pictures_and_batches_at_several_daemons_at_once() {
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(folder.path(), server.database(), 2);
@@ -196,6 +196,23 @@ async fn a_quota_is_not_exceeded_by_pictures_at_several_daemons_at_once() {
     assert!(statuses.iter().all(|status| [200, 402].contains(status)), "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 50);
     assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "50");
+
+    // Together the batches have more rows than are left, and each batch alone has fewer.
+    cluster.printed(&["accounts", "create", "batches"]);
+    let key = cluster.printed(&["keys", "create", "--account", "batches", "--label", "batches"]);
+    let batch = async |number: usize| {
+        let form = (0..8).fold(Form::new(), |form, _| form.part("files", Part::stream(cutout()).file_name("a.png")));
+        let request = caller.client.post(format!("{}/remove-batch", caller.apis[number % 2])).bearer_auth(&key);
+        let body: Value = request.multipart(form).send().await.expect("it answers").json().await.expect("JSON");
+        body["results"].as_array().map(|rows| rows.iter().filter_map(|row| row["status"].as_u64()).collect::<Vec<_>>())
+    };
+    let rows: Vec<_> =
+        futures_util::future::join_all((0..12).map(&batch)).await.into_iter().flatten().flatten().collect();
+    assert!(rows.iter().all(|status| [200, 402].contains(status)), "{rows:?}");
+    let delivered = rows.iter().filter(|status| **status == 200).count();
+    assert!((43..=50).contains(&delivered), "{delivered}");
+    let billed = server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage WHERE account = 'batches'");
+    assert_eq!(billed.trim(), delivered.to_string());
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Daemon {
         self.get_as(key, "/account").await.json().await.expect("JSON")
     }
 
-    /// Waits until the account has used so many images: a batch is billed after its last row.
+    /// Waits until the account has used so many images.
     pub(crate) async fn wait_until_used(&self, key: &str, images: u64) {
         let billed = async {
             while self.account(key).await["used"] != images {

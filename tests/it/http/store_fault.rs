@@ -89,25 +89,41 @@ async fn a_batch_is_refused_while_the_store_cannot_write_unless_it_is_not_billed
     assert!(refused.headers.contains_key("retry-after") && !refused.message.contains(REASON), "{}", refused.message);
     assert_eq!((daemon.engine.started(), daemon.fetcher.fetches()), (0, 0));
     let body: Value = send(TEST).await.json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], body.get("billed")), (&json!(2), None), "a sandbox key pays nothing");
+    assert_eq!(body["succeeded"], 2, "a sandbox key pays nothing");
 
     daemon.disk.is_full.store(false, Ordering::SeqCst);
     let body: Value = send(KEY).await.json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], body.get("billed")), (&json!(2), None));
-    assert_eq!(daemon.account(KEY).await["used"], 2, "it is billed before its end");
+    assert_eq!(body["succeeded"], 2);
+    assert_eq!(daemon.account(KEY).await["used"], 2);
 }
 
 #[tokio::test]
-async fn a_batch_whose_bill_fails_says_so_at_its_end() {
+async fn a_row_whose_bill_fails_has_no_picture_and_is_billed_when_the_batch_is_sent_again() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Wait);
-    let request = daemon.post("/remove-batch-url").json(&json!({ "urls": ["https://example.org/5"] }));
-    let answer = tokio::spawn(request.send());
-    until("the work", || daemon.engine.started() == 1).await;
-    daemon.disk.is_full.store(true, Ordering::SeqCst);
-    daemon.engine.release.notify_one();
-    let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], &body["billed"]), (&json!(1), &json!(false)));
+    let batch = async || -> Value {
+        let request = daemon.post("/remove-batch-url").header("idempotency-key", "b");
+        let urls = json!({ "urls": ["https://example.org/5", "https://example.org/6"] });
+        request.json(&urls).send().await.expect("an answer").json().await.expect("JSON")
+    };
+    let fill = async {
+        until("the work", || daemon.engine.started() == 2).await;
+        daemon.engine.release.notify_one();
+        daemon.wait_until_used(KEY, 1).await;
+        daemon.disk.is_full.store(true, Ordering::SeqCst);
+        daemon.engine.release.notify_one();
+    };
+    let (body, ()) = tokio::join!(batch(), fill);
+    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(1), &json!(1)));
+    let row = &body["results"][1];
+    assert_eq!(
+        (&row["status"], &row["error"]["code"], &row["cost"]),
+        (&json!(503), &json!("unavailable"), &json!(0.0))
+    );
+    assert!(row.get("data_base64").is_none());
     daemon.disk.is_full.store(false, Ordering::SeqCst);
-    assert_eq!(daemon.account(KEY).await["used"], 0);
+    daemon.engine.set(Work::Answer);
+    let costs =
+        batch().await["results"].as_array().expect("rows").iter().map(|row| row["cost"].clone()).collect::<Vec<_>>();
+    assert_eq!((costs, &daemon.account(KEY).await["used"]), (vec![json!(0.0), json!(0.005)], &json!(2)));
 }

@@ -186,11 +186,11 @@ fn no_quota_is_exceeded_by_several_processes() {
 
 /// Reserves and bills one image under a claim.
 async fn bill(store: &Store, claim: Claim) -> Result<Billed, BillingError> {
-    let Claim::New(guard) = claim else { panic!("{claim:?}") };
+    let Claim::New(mut guard) = claim else { panic!("{claim:?}") };
     let allowance = &Allowance::default();
     let payer = Payer { account: "acme", plan: Plan::Free, key_id: Some("key_1"), images_per_month: None, allowance };
     let reservation = store.reserve(&payer, 1, now()).expect("nothing is known of a quota");
-    reservation.bill(1, 5, Some(guard.with_pictures(vec![Some([7; 32])].into()))).await
+    reservation.bill(1, 5, Some((&mut guard, vec![Some([7; 32])].into()))).await
 }
 
 async fn claim(store: &Store, fingerprint: u8, lasts: Duration) -> Claim {

@@ -1,8 +1,8 @@
 //! Endpoints of batches: up to ten pictures in, a row for each out.
 //!
 //! A few rows are processed at a time, through the same engine batches as all other requests, and written in order as
-//! they finish (`reply`). The reply begins once a picture is fetched, or with 424 when none could be fetched. The rows are billed
-//! together before the end of the reply, which reports a failed bill. A batch whose bill is known to fail is refused.
+//! they finish (`reply`). The reply begins once a picture is fetched, or with 424 when none could be fetched. Each picture is billed
+//! before it is written; a row whose bill fails has no picture. A batch whose bills are known to fail is refused.
 
 mod accept;
 mod archive;
@@ -22,7 +22,7 @@ use futures_util::{StreamExt, stream};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use reply::{Head, RowError, Writer};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use work::BatchContext;
 
@@ -72,28 +72,21 @@ pub(crate) async fn answer(
     }
     let (status, error) =
         if fetched { (StatusCode::OK, None) } else { (ErrorCode::FetchFailed.status(), Some(RowError::of_all(&held))) };
-    let costs = (0..count).map(|index| authorized.cost_of(index)).collect();
     let (pieces, read) = mpsc::channel(PIECES_AHEAD);
     let archived = fetched && accept::prefers_zip(&context.headers);
-    let mut writer = Writer::new(pieces, costs, archived);
+    let mut writer = Writer::new(pieces, archived);
     let head = Head { count, format, error };
     let request_id = context.id.clone();
     let busy = context.busy.clone();
     tokio::spawn(async move {
-        let made = Mutex::new(Vec::new());
-        let rows = stream::iter(held).chain(rows).inspect(|row| {
-            let digest = row.outcome.as_ref().ok().map(|(_, digest)| *digest);
-            made.lock().unwrap_or_else(PoisonError::into_inner).extend(digest);
+        let rows = stream::iter(held).chain(rows);
+        let billed = stream::unfold((Box::pin(rows), authorized), async |(mut rows, mut authorized)| {
+            let row = rows.next().await?;
+            Some((row.bill(&mut authorized).await, (rows, authorized)))
         });
         // An error means that the client disconnected or was cut off for not reading: the other rows are dropped.
-        let written = writer.rows(head, rows).await;
-        // Finished pictures are billed even if the client disconnected before reading them.
-        let billed = authorized.bill(&made.into_inner().unwrap_or_else(PoisonError::into_inner)).await;
-        if let Err(error) = &billed {
-            error.log();
-        }
-        if written.is_ok() {
-            let _ = writer.finish(billed.is_ok(), &request_id).await;
+        if writer.rows(head, billed).await.is_ok() {
+            let _ = writer.finish(&request_id).await;
         }
         drop((busy, share, mark_share));
     });

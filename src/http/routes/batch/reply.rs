@@ -42,9 +42,6 @@ struct Tail<'a> {
     succeeded: usize,
     failed: usize,
     request_id: &'a str,
-    /// `false` if the bill of the succeeded rows could not be written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    billed: Option<bool>,
 }
 
 /// A successful row up to its picture.
@@ -117,7 +114,7 @@ impl RowError {
     }
 
     /// The error of a batch of which no picture could be fetched, from the errors of its rows.
-    pub(super) fn of_all(rows: &[Row]) -> Self {
+    pub(super) fn of_all<T>(rows: &[Row<T>]) -> Self {
         let mut reasons = rows.iter().map(|row| row.outcome.as_ref().err().and_then(|error| error.reason));
         let first = reasons.next().flatten();
         let shared = first.filter(|_| reasons.all(|reason| reason == first));
@@ -134,8 +131,6 @@ pub(super) struct Writer {
     pieces: mpsc::Sender<Bytes>,
     /// `None` where the reply is the document alone.
     archive: Option<Archive>,
-    /// What each picture costs once it is made, in microdollars.
-    costs: Vec<u64>,
     succeeded: usize,
     failed: usize,
 }
@@ -151,12 +146,16 @@ struct Archive {
 
 impl Writer {
     /// A writer of an archive, or of the document alone.
-    pub(super) fn new(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>, is_archive: bool) -> Self {
-        Self { pieces, archive: is_archive.then(Archive::default), costs, succeeded: 0, failed: 0 }
+    pub(super) fn new(pieces: mpsc::Sender<Bytes>, is_archive: bool) -> Self {
+        Self { pieces, archive: is_archive.then(Archive::default), succeeded: 0, failed: 0 }
     }
 
     /// Writes the reply up to the last row; an error where the client no longer reads it.
-    pub(super) async fn rows(&mut self, head: Head, rows: impl Stream<Item = Row> + Send) -> Result<(), Disconnected> {
+    pub(super) async fn rows(
+        &mut self,
+        head: Head,
+        rows: impl Stream<Item = Row<u64>> + Send,
+    ) -> Result<(), Disconnected> {
         let mut rows = pin!(rows);
         self.document(format!("{},\"results\":[", json_prefix(&head))).await?;
         loop {
@@ -169,9 +168,9 @@ impl Writer {
                 self.document(",").await?;
             }
             match outcome {
-                Ok((output, _)) => {
+                Ok((output, cost)) => {
                     self.succeeded += 1;
-                    self.picture(index, &label, output).await?;
+                    self.picture(index, &label, output, cost).await?;
                 }
                 Err(error) => {
                     self.failed += 1;
@@ -186,7 +185,7 @@ impl Writer {
         }
     }
 
-    async fn picture(&mut self, index: usize, label: &Label, output: Output) -> Result<(), Disconnected> {
+    async fn picture(&mut self, index: usize, label: &Label, output: Output, cost: u64) -> Result<(), Disconnected> {
         let Output { image, subject, uncertainty, warnings, .. } = output;
         let format = image.format.name();
         let file = self.archive.as_mut().map(|archive| archive.names.name(index, label.name().as_deref(), format));
@@ -200,7 +199,7 @@ impl Writer {
             width: image.size.width,
             height: image.size.height,
             size_bytes: image.bytes.len(),
-            cost: in_dollars(self.costs.get(index).copied().unwrap_or_default()),
+            cost: in_dollars(cost),
             uncertainty: uncertainty.map(rounded_uncertainty),
             foreground: subject.map(|subject| subject.to_string()),
             subject: subject.map(SubjectBox::from),
@@ -247,10 +246,8 @@ impl Writer {
     }
 
     /// Writes what is behind the last row.
-    pub(super) async fn finish(mut self, is_billed: bool, request_id: &str) -> Result<(), Disconnected> {
-        let (succeeded, failed) = (self.succeeded, self.failed);
-        let billed = (succeeded > 0 && !is_billed).then_some(false);
-        let tail = json_prefix(&Tail { succeeded, failed, request_id, billed });
+    pub(super) async fn finish(mut self, request_id: &str) -> Result<(), Disconnected> {
+        let tail = json_prefix(&Tail { succeeded: self.succeeded, failed: self.failed, request_id });
         self.document(format!("],{}}}", &tail[1..])).await?;
         let Some(archive) = &mut self.archive else { return Ok(()) };
         let document = std::mem::take(&mut archive.document);

@@ -1,6 +1,7 @@
 //! The pictures of a batch as they were sent, and the rows of the reply.
 
 use super::file_names;
+use crate::http::admission::Authorized;
 use crate::http::reply::{ApiError, Result};
 use crate::http::request::fingerprint::PictureDigest;
 use crate::http::request::form::Upload;
@@ -33,10 +34,23 @@ pub(super) enum RowInput {
 }
 
 /// A picture of a batch, finished or failed.
-pub(super) struct Row {
+pub(super) struct Row<T> {
     pub(super) index: usize,
     pub(super) label: Label,
-    pub(super) outcome: Result<(Output, PictureDigest)>,
+    /// A picture comes with its digest until it is billed, then with its price in microdollars.
+    pub(super) outcome: Result<(Output, T)>,
+}
+
+impl Row<PictureDigest> {
+    /// Bills the picture. A picture whose bill fails is dropped, and its row fails.
+    pub(super) async fn bill(self, authorized: &mut Authorized) -> Row<u64> {
+        let Self { index, label, outcome } = self;
+        let outcome = match outcome {
+            Ok((output, digest)) => authorized.bill(digest).await.map(|cost| (output, cost)),
+            Err(error) => Err(error),
+        };
+        Row { index, label, outcome }
+    }
 }
 
 impl Label {

@@ -37,7 +37,7 @@ pub(super) struct BatchContext {
 }
 
 /// The rows, in order.
-pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = Row> + Send {
+pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = Row<PictureDigest>> + Send {
     let (mut last_done, mut last_entered) = (None, None);
     stream::iter(items)
         .map(move |Item { index, label, input }| {

@@ -4,8 +4,8 @@ pub(crate) mod memory_store;
 
 use super::*;
 use crate::store::{
-    Allowance, BillingError, Claim, ClaimGuard, CommitMode, MemoryStore, Payer, Plan, QuotaExhausted, Reservation,
-    Store, UsageSummary,
+    Allowance, BilledPictures, BillingError, Claim, ClaimGuard, CommitMode, MemoryStore, Payer, Plan, QuotaExhausted,
+    Reservation, Store, UsageSummary,
 };
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -112,10 +112,10 @@ async fn of_200_concurrent_requests_exactly_the_plans_quota_succeeds() {
 async fn a_bill_waits_for_a_slow_disk_and_its_outcome_counts_after_an_error_of_a_disk_that_was_away() {
     let store = MemoryStore::default();
     let (billing, keys) = started(&store, 5, NOVEMBER);
-    let guard = claim(&keys, "k").await;
+    let mut guard = claim(&keys, "k").await;
     let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("enough");
     store.set_mode(CommitMode::Held);
-    let bill = tokio::spawn(reservation.bill(1, 0, Some(guard)));
+    let bill = tokio::spawn(async move { reservation.bill(1, 0, Some((&mut guard, BilledPictures::default()))).await });
     tokio::time::sleep(3 * OUTCOME_TIMEOUT).await;
     assert!(!bill.is_finished(), "the disk is only slow");
     store.set_away(true);
@@ -135,10 +135,14 @@ async fn a_batch_beyond_the_remaining_quota_is_refused_as_a_whole() {
     billing.reserve("a", Plan::Free, 4, NOVEMBER).expect("enough").bill(4, 0, None).await.expect("it writes");
     let refused = billing.reserve("a", Plan::Free, 7, NOVEMBER).expect_err("6 are left");
     assert_eq!(refused, QuotaExhausted { kind: QuotaKind::Plan, resets_at: DECEMBER });
-    let batch = billing.reserve("a", Plan::Free, 6, NOVEMBER).expect("6 are left");
+    let mut batch = billing.reserve("a", Plan::Free, 6, NOVEMBER).expect("6 are left");
     assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
     assert!(billing.reserve("b", Plan::Free, 10, NOVEMBER).is_ok(), "another account has its own");
-    batch.bill(2, 0, None).await.expect("it writes");
+    for images in [1, 1] {
+        batch.split(images).bill(images, 0, None).await.expect("it writes");
+    }
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "the other four are reserved");
+    drop(batch);
     assert_eq!(used(&billing, NOVEMBER), 6);
     assert!(billing.reserve("a", Plan::Free, 4, NOVEMBER).is_ok(), "the unbilled rest of the batch is released");
     assert!(billing.reserve("a", Plan::Free, u64::MAX, NOVEMBER).is_err());
@@ -251,10 +255,12 @@ async fn a_bill_in_progress_is_written_after_its_caller_is_gone() {
     let store = MemoryStore::default();
     let (billing, idempotency) = started(&store, 1, NOVEMBER);
     store.set_mode(CommitMode::Held);
-    let guard = claim(&idempotency, "k").await;
-    let mut bill = Box::pin(billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one").bill(1, 5, Some(guard)));
+    let mut guard = claim(&idempotency, "k").await;
+    let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one");
+    let mut bill = Box::pin(reservation.bill(1, 5, Some((&mut guard, BilledPictures::default()))));
     assert!(bill.as_mut().now_or_never().is_none(), "it waits for the disk");
     drop(bill);
+    drop(guard);
     assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "still reserved");
     store.release();
     assert_eq!(used(&billing, NOVEMBER), 1);
