@@ -98,18 +98,6 @@ fn padding_is_not_written() {
     }
 }
 
-#[test]
-fn the_weights_of_every_span_add_up_to_one() {
-    for (extent, side) in [(1, 1), (1, 7), (7, 1), (384, 384), (385, 384), (4096, 384), (300, 384), (767, 384)] {
-        for span in spans(extent, side) {
-            let between = (span.last - span.first).saturating_sub(1) as f32;
-            let sum = (span.first_weight + between + span.last_weight) * span.scale;
-            assert!((sum - 1.0).abs() < 1e-5, "{extent} to {side}: {span:?} weighs {sum}");
-            assert!(span.last < extent, "{extent} to {side}: {span:?}");
-        }
-    }
-}
-
 /// As `picture` in `record.py`, with alpha.
 fn recorded_picture(width: usize, height: usize) -> Vec<u8> {
     let mut pixels = Vec::new();
