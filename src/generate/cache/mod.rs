@@ -275,17 +275,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stored_picture_is_found_even_after_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = cache(folder.path(), 10_000);
-        assert_eq!(first.get(key(1)).await, None);
-        first.put(key(1), &picture(1)).await;
-        assert_eq!(first.get(key(1)).await, Some(picture(1)));
-        assert_eq!(cache(folder.path(), 10_000).get(key(1)).await, Some(picture(1)));
-        assert_eq!(cache(folder.path(), 10_000).get(key(2)).await, None);
-    }
-
-    #[tokio::test]
     async fn the_byte_bound_holds_even_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         // Three entries with their checksums.
