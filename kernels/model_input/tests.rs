@@ -1,7 +1,6 @@
 //! Tests of the network input: the definition in double precision, and OpenCV's recorded output.
 
 use super::cpu::model_input;
-use super::*;
 
 fn run(pixels: &[u8], width: usize, height: usize, side: usize) -> Vec<f32> {
     let mut output = vec![0.0; side * side * 3];
