@@ -384,9 +384,6 @@ fn a_weights_file_must_carry_a_card_and_the_right_architecture() {
         error.to_string(),
         "weights for the network `other`, expected `fgnet`, `upscale`, `restore`, `face`, `edge`"
     );
-    assert!(matches!(&error, WeightsError::Architecture { found, .. } if found == "other"), "{error}");
-    let error = text("\"input_side\":\"384\"", "\"input_side\":\"385\"");
-    assert!(matches!(error, WeightsError::Metadata("input_side")), "{error}");
 }
 
 #[cfg(feature = "pytorch")]
