@@ -245,18 +245,6 @@ mod tests {
     }
 
     #[test]
-    fn values_fill_the_range_evenly_about_zero() {
-        let (x, y) = grid(300, 0.171);
-        let mut out = vec![0.0; x.len()];
-        fbm(&x, &y, &octave(11), &mut out);
-        let mean = out.iter().sum::<f32>() / out.len() as f32;
-        let deviation = (out.iter().map(|value| value * value).sum::<f32>() / out.len() as f32).sqrt();
-        assert!(mean.abs() < 0.02, "{mean}");
-        assert!((0.25..0.45).contains(&deviation), "{deviation}");
-        assert!(out.iter().all(|value| value.abs() < 1.6));
-    }
-
-    #[test]
     fn octaves_finer_than_a_sample_are_left_out() {
         let fine = Fbm { octaves: 8, footprint: 0.04, ..octave(3) };
         // Frequencies 1, 2, 4, 8 are whole or fading, 16 at 0.64 is fading, 32 is omitted.

@@ -395,23 +395,14 @@ mod tests {
             |frame: &Frame| (0..SIZE.height).all(|y| [20, 60, 170, 220].iter().all(|x| darkness(frame, *x, y) == 0));
         let bust = |x: u32, y: u32| if (80..160).contains(&x) && y >= 80 { 255 } else { 0 };
         assert!(clean(&stood(drawn(SIZE, bust), on(light(0.0, 0.8), Some(0.3)))));
+        let resize = Resize { width: Some(240), height: Some(400), max_dim: None };
+        let (background, grounding) = (Background::Color(Color::WHITE), on(light(0.0, 0.8), Some(0.1)));
+        let larger = flattened(drawn(SIZE, bust), &Scene { resize, background, grounding, ..Scene::default() });
+        assert!((300..400).all(|y| darkness(&larger, 120, y) == 0), "on a larger canvas");
         assert!(clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), Some(0.8)))), "above the horizon");
         assert!(clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), None))));
         assert!(clean(&stood(drawn(SIZE, figure), on(Light { strength: 0.0, ..light(0.0, 0.8) }, Some(0.3)))));
         assert!(!clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), Some(0.3)))), "the comparison detects a shadow");
-    }
-
-    #[test]
-    fn a_bust_cropped_by_the_source_has_no_shadow_on_a_larger_canvas() {
-        let bust = drawn(SIZE, |x, y| if (80..160).contains(&x) && y >= 80 { 255 } else { 0 });
-        let resize = Resize { width: Some(240), height: Some(400), max_dim: None };
-        let background = Background::Color(Color::WHITE);
-        let after = flattened(
-            bust,
-            &Scene { resize, background, grounding: on(light(0.0, 0.8), Some(0.1)), ..Scene::default() },
-        );
-        assert_eq!(after.size(), Size::new(240, 400));
-        assert!((300..400).all(|y| darkness(&after, 120, y) == 0));
     }
 
     #[test]

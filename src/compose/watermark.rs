@@ -111,15 +111,6 @@ mod tests {
     }
 
     #[test]
-    fn the_comparison_detects_a_single_changed_channel() {
-        let before = frame(Size::new(9, 7), noise);
-        let mut after = before.clone();
-        assert_eq!(changed(&before, &after), None);
-        after.pixels_mut()[(3 * 9 + 5) * 4 + 3] ^= 1;
-        assert_eq!(changed(&before, &after), Some(Rect { left: 5, top: 3, width: 1, height: 1 }));
-    }
-
-    #[test]
     fn a_picture_mark_is_a_fifth_of_the_width_with_a_margin_of_a_fiftieth() {
         for ((width, height), (mark_width, mark_height), expected) in [
             ((1000, 800), (100, 50), (780, 680, 200, 100)),

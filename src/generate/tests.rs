@@ -130,19 +130,9 @@ proptest! {
     #[test]
     fn any_prompt_renders_at_any_size(
         words in prop::collection::vec(0..CONCEPTS.len(), 0..8),
-        width in 1_u32..90,
-        height in 1_u32..90,
+        (width, height) in prop_oneof![8 => (1_u32..90, 1_u32..90), 1 => Just((1_u32, 700_u32)), 1 => Just((3000, 1))],
     ) {
         let prompt = words.iter().map(|at| CONCEPTS[*at].words[0]).collect::<Vec<_>>().join(" ");
         rendered(&prompt, Size::new(width, height));
-    }
-}
-
-#[test]
-fn extreme_aspect_ratios_render() {
-    for prompt in ["", "forest", "kitchen", "brick wall, confetti, balloons", "shelf", "grass", "space"] {
-        for size in [Size::new(1, 1), Size::new(1, 700), Size::new(3000, 1), Size::new(2, 3)] {
-            rendered(prompt, size);
-        }
     }
 }
