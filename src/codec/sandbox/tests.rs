@@ -190,15 +190,6 @@ fn a_worker_that_crashes_fails_only_its_picture() {
 }
 
 #[test]
-fn a_worker_that_loops_is_killed_and_fails_its_picture_only() {
-    // No time for pixels: a worker is killed right after it receives a decode request.
-    let workers = workers_with_time(2, 1000, |size| size.map_or(Duration::from_secs(60), |_| Duration::ZERO));
-    assert!(message(decode(&workers, b"loop", &BufferPool::new(0))).starts_with("it takes more than"));
-    assert_eq!(workers.started(), 0, "it runs on");
-    assert!(probe(&workers, PHOTO).is_ok());
-}
-
-#[test]
 fn a_picture_whose_worker_is_ended_from_outside_gets_another_one() {
     let workers = workers_with_time(1, 1000, |_| Duration::from_secs(2));
     assert!(probe(&workers, PHOTO).is_ok());
