@@ -171,13 +171,4 @@ mod tests {
         drop(Recycled::from(Own(7)));
         assert_eq!(Recycled::<Own>::take().0, 0);
     }
-
-    #[test]
-    fn a_copy_is_another_value() {
-        let original = Recycled::filled(3, 1_i8);
-        let mut copy = original.clone();
-        copy[0] = 2;
-        assert_ne!(copy, original);
-        assert_eq!(**original, [1; 3]);
-    }
 }

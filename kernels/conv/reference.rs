@@ -3,10 +3,10 @@
 use super::*;
 
 /// A linear congruential generator of test values in -1..1.
-pub(super) struct Values(u32);
+struct Values(u32);
 
 impl Values {
-    pub(super) fn new(seed: u32) -> Self {
+    fn new(seed: u32) -> Self {
         Self(seed)
     }
 
@@ -15,11 +15,11 @@ impl Values {
         (self.0 >> 8) as f32 / 8_388_608.0 - 1.0
     }
 
-    pub(super) fn take(&mut self, count: usize) -> Vec<f32> {
+    fn take(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.next()).collect()
     }
 
-    pub(super) fn plane(&mut self, height: usize, width: usize, channels: usize, pad: usize) -> Plane {
+    fn plane(&mut self, height: usize, width: usize, channels: usize, pad: usize) -> Plane {
         let values = self.take(height * width * channels);
         Plane::from_packed(Shape::new(height, width, channels, pad), &values)
     }

@@ -327,40 +327,6 @@ mod tests {
     }
 
     #[test]
-    fn sloped_edges_move_by_the_radius() {
-        let side = 300;
-        for degrees in [1.0f64, 3.0, 7.0, 20.0, 45.0, 61.0, 85.5] {
-            let (sine, cosine) = degrees.to_radians().sin_cos();
-            // The half plane up to 120 pixels from the corner, sampled at 16 × 16 points a pixel, and the larger one.
-            let half_plane = |reach: f64| -> Vec<u8> {
-                let covered = |at: usize| {
-                    let (x, y) = ((at % side) as f64, (at / side) as f64);
-                    let point = |index: usize| (index as f64 + 0.5) / 16.0;
-                    let inside =
-                        |index: &usize| (x + point(index % 16)) * cosine + (y + point(index / 16)) * sine <= reach;
-                    ((0..256).filter(inside).count() * 255 + 128) / 256
-                };
-                (0..side * side).map(|at| covered(at) as u8).collect()
-            };
-            let mask = half_plane(120.0);
-            for radius in [1.0, 4.3, 20.0, 100.5] {
-                let expected = half_plane(120.0 + radius);
-                let grown = dilate(&mask, side, radius as f32);
-                // Where the nearest part of the edge is inside the picture.
-                let seen = |at: &usize| {
-                    let (x, y) = ((at % side) as f64, (at / side) as f64);
-                    let beyond = x * cosine + y * sine - 120.0;
-                    let foot = (x - beyond * cosine, y - beyond * sine);
-                    [foot.0, foot.1].into_iter().all(|at| (2.0..side as f64 - 3.0).contains(&at))
-                };
-                let off = |at: usize| grown[at].abs_diff(expected[at]);
-                let worst = (0..side * side).filter(seen).map(off).max().unwrap_or(0);
-                assert!(worst <= if radius < 2.0 { 30 } else { 16 }, "{degrees}° by {radius}: {worst}");
-            }
-        }
-    }
-
-    #[test]
     fn one_pixel_grows_to_a_round_spot() {
         let side = 41;
         let mut mask = vec![0; side * side];
@@ -379,20 +345,17 @@ mod tests {
     }
 
     #[test]
-    fn empty_stays_empty_and_full_stays_full() {
+    fn empty_stays_empty_full_stays_full_and_no_radius_changes_nothing() {
         for (width, height) in [(1, 1), (1, 9), (9, 1), (50, 30)] {
             for radius in [0.5, 5.0, 1e9] {
-                assert_eq!(dilate(&vec![0; width * height], width, radius), vec![0; width * height]);
-                assert_eq!(dilate(&vec![255; width * height], width, radius), vec![255; width * height]);
                 // Faint coverage without a seed is not part of a shape.
-                assert_eq!(dilate(&vec![100; width * height], width, radius), vec![0; width * height]);
+                for (covered, expected) in [(0, 0), (100, 0), (255, 255)] {
+                    let grown = dilate(&vec![covered; width * height], width, radius);
+                    assert_eq!(grown, vec![expected; width * height], "{covered} by {radius}");
+                }
             }
         }
         assert!(dilate(&[], 5, 3.0).is_empty());
-    }
-
-    #[test]
-    fn a_radius_of_zero_or_less_changes_nothing() {
         let mask: Vec<u8> = (0..300).map(noise).collect();
         for radius in [0.0, -3.0, f32::NAN] {
             assert_eq!(dilate(&mask, 20, radius), mask);

@@ -150,20 +150,6 @@ mod tests {
     }
 
     #[test]
-    fn weights_match_a_gaussian_within_nine_percent_of_its_peak() {
-        for sigma in SIGMAS {
-            let weights = response(sigma);
-            let centre = (weights.len() / 2) as f64;
-            let sigma = f64::from(sigma);
-            let gaussian = |at: f64| (-0.5 * (at / sigma).powi(2)).exp();
-            let sum: f64 = (0..weights.len()).map(|at| gaussian(at as f64 - centre)).sum();
-            let off = |(at, weight): (usize, &f64)| (weight * sum - gaussian(at as f64 - centre)).abs();
-            let worst = weights.iter().enumerate().map(off).fold(0.0, f64::max);
-            assert!(worst < 0.09, "σ = {sigma}: {worst}");
-        }
-    }
-
-    #[test]
     fn a_blurred_plane_is_a_gaussian_average_of_it() {
         let (width, height, sigma) = (61, 47, 3.0);
         let plane = noise(width * height);
@@ -182,19 +168,6 @@ mod tests {
             }
             let actual = f64::from(blurred[y * width + x][0]);
             assert!((actual - expected).abs() < 0.01, "at {x},{y}: {actual} for {expected}");
-        }
-    }
-
-    #[test]
-    fn mirrored_and_turned_input_gives_the_same_result_to_the_last_bit() {
-        let (width, height) = (53, 53);
-        let plane = noise(width * height);
-        let turned = |plane: &[[f32; 1]]| plane.iter().rev().copied().collect::<Vec<_>>();
-        for border in [Border::Zero, Border::Clamp] {
-            let (mut one, mut other) = (plane.clone(), turned(&plane));
-            blur(&mut one, width, 4.2, border);
-            blur(&mut other, width, 4.2, border);
-            assert_eq!(one, turned(&other));
         }
     }
 
@@ -247,20 +220,6 @@ mod tests {
         blur(&mut large, wide, 6.0, Border::Zero);
         for (y, row) in small.chunks(side).enumerate() {
             assert_eq!(row, &large[(y + margin) * wide + margin..][..side]);
-        }
-    }
-
-    #[test]
-    fn channels_do_not_mix() {
-        let (width, height) = (37, 21);
-        let one = noise(width * height);
-        let mut four: Vec<[f32; 4]> = one.iter().map(|[value]| [*value, 1.0 - value, 0.5 * value, 0.0]).collect();
-        let mut one = one;
-        blur(&mut one, width, 2.5, Border::Clamp);
-        blur(&mut four, width, 2.5, Border::Clamp);
-        for ([one], four) in one.iter().zip(&four) {
-            assert_eq!((four[0], four[3]), (*one, 0.0));
-            assert!((four[1] - (1.0 - one)).abs() < 1e-6 && (four[2] - 0.5 * one).abs() < 1e-6);
         }
     }
 

@@ -117,21 +117,6 @@ mod tests {
     }
 
     #[test]
-    fn one_known_sample_fills_everything() {
-        for (width, height) in SIZES {
-            for known in [0, width * height / 2, width * height - 1] {
-                let mut samples = vec![[0.0; 4]; width * height];
-                samples[known] = [0.25 * 0.2, 0.25 * 0.4, 0.25 * 0.9, 0.25];
-                assert!(fill(&mut samples, width));
-                for sample in samples {
-                    let off = sample.iter().zip([0.2, 0.4, 0.9, 1.0]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-                    assert!(off < 1e-5, "{width}×{height}: {sample:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn a_hole_in_a_gradient_closes_without_an_edge() {
         let (width, height) = (120, 90);
         let gradient = |at: usize| (at % width) as f32 / 200.0 + (at / width) as f32 / 300.0;
@@ -156,17 +141,20 @@ mod tests {
 
     #[test]
     fn a_filled_sample_lies_between_the_known_ones() {
-        let (width, height) = (61, 43);
-        let mut samples: Vec<[f32; 4]> = (0..width * height)
-            .map(|at| {
-                let weight = if noise(7 * at) < 0.02 { noise(11 * at) } else { 0.0 };
-                [weight * (0.2 + 0.5 * noise(at)), weight, 0.0, weight]
-            })
-            .collect();
-        assert!(fill(&mut samples, width));
-        for [red, green, blue, weight] in samples {
-            assert!((0.2 - 1e-5..=0.7 + 1e-5).contains(&red), "{red}");
-            assert!((green - 1.0).abs() < 1e-5 && blue == 0.0 && weight == 1.0);
+        for (width, height) in SIZES {
+            let mut samples: Vec<[f32; 4]> = (0..width * height)
+                .map(|at| {
+                    // One sample at least is known; in small planes it is the only one.
+                    let is_known = at == width * height / 2 || noise(7 * at) < 0.02;
+                    let weight = if is_known { noise(11 * at).max(0.01) } else { 0.0 };
+                    [weight * (0.2 + 0.5 * noise(at)), weight, 0.0, weight]
+                })
+                .collect();
+            assert!(fill(&mut samples, width));
+            for [red, green, blue, weight] in samples {
+                assert!((0.2 - 1e-5..=0.7 + 1e-5).contains(&red), "{width}×{height}: {red}");
+                assert!((green - 1.0).abs() < 1e-5 && blue == 0.0 && (weight - 1.0).abs() < 1e-5);
+            }
         }
     }
 

@@ -83,12 +83,6 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_size_does_not_change_the_picture() {
-        let picture: Vec<u8> = (0..7 * 5 * 4).map(|at| if at % 4 == 3 { 255 } else { (at * 37 % 256) as u8 }).collect();
-        assert_eq!(whole_picture(&picture, 7, [7, 5]), picture);
-    }
-
-    #[test]
     fn a_part_of_whole_pixels_at_the_same_size_is_a_crop() {
         let picture: Vec<u8> = (0..9 * 8 * 4).map(|at| if at % 4 == 3 { 255 } else { (at * 91 % 256) as u8 }).collect();
         let part = Part { left: 2.0, top: 3.0, width: 5.0, height: 4.0 };

@@ -73,58 +73,6 @@ impl Chords {
 mod tests {
     use super::*;
 
-    /// The cells of the ellipse, as offsets from its centre, in order.
-    fn cells(radii: [f32; 2], grid: [usize; 2]) -> Vec<[i64; 2]> {
-        let Chords { down, half_widths, chords } = Chords::new(radii, grid);
-        let mut cells = Vec::new();
-        for Chord { level, distance, shift } in chords {
-            let half_width = (half_widths[level] + shift) as i64;
-            let distance = distance as i64;
-            for line in if distance == 0 { vec![0] } else { vec![-distance, distance] } {
-                cells.extend((-half_width..=half_width).map(|place| if down { [line, place] } else { [place, line] }));
-            }
-        }
-        cells.sort_unstable();
-        cells
-    }
-
-    fn all(reach: i64, inside: impl Fn(i64, i64) -> bool) -> Vec<[i64; 2]> {
-        let places = (-reach..=reach).flat_map(|x| (-reach..=reach).map(move |y| [x, y]));
-        places.filter(|&[x, y]| inside(x, y)).collect()
-    }
-
-    #[test]
-    fn equal_radii_give_the_disc() {
-        for tenths in 0..250 {
-            let radius = tenths as f32 / 10.0;
-            let disc = all(26, |x, y| (x * x + y * y) as f32 <= radius * radius);
-            assert_eq!(cells([radius; 2], [100, 100]), disc, "{radius}");
-        }
-    }
-
-    #[test]
-    fn unequal_radii_give_the_ellipse_whichever_is_longer() {
-        for [long, short] in [[2.0, 0.0], [9.0, 2.0], [7.5, 2.3], [20.0, 0.5], [30.0, 12.25], [14.0, 13.0]] {
-            let [a, b] = [f64::from(long), f64::from(short)];
-            let within = |x: f64, y: f64| (x * b).powi(2) + (y * a).powi(2) <= (a * b).powi(2);
-            let flat = all(31, |x, y| within(x as f64, y as f64) && x.abs() as f64 <= a && y.abs() as f64 <= b);
-            assert_eq!(cells([long, short], [100, 100]), flat, "{long} by {short}");
-            let mut upright: Vec<_> = flat.into_iter().map(|[x, y]| [y, x]).collect();
-            upright.sort_unstable();
-            assert_eq!(cells([short, long], [100, 100]), upright, "{short} by {long}");
-        }
-    }
-
-    #[test]
-    fn windows_cover_their_chord_without_gaps() {
-        for radii in [[2.0, 2.0], [9.0, 9.0], [576.0, 2.0], [1.0, 576.0], [30.0, 576.0]] {
-            let Chords { half_widths, chords, .. } = Chords::new(radii, [384, 384]);
-            assert!(half_widths.windows(2).all(|pair| pair[1] == 3 * pair[0] + 1), "{half_widths:?}");
-            assert!(chords.iter().all(|chord| chord.shift <= 2 * half_widths[chord.level] + 1), "{chords:?}");
-            assert!(chords.is_sorted_by_key(|chord| chord.level));
-        }
-    }
-
     #[test]
     fn invalid_radii_count_as_the_least_or_the_most() {
         for radius in [f32::NAN, f32::NEG_INFINITY, -1.0, 0.0, 0.9] {

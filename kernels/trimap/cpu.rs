@@ -205,6 +205,8 @@ mod tests {
             let values = scattered(grid.0 * grid.1);
             for radii in [
                 [2.3, 2.3],
+                [9.0, 9.0],
+                [7.5, 2.3],
                 [0.0, 0.0],
                 [2.0, 1.0],
                 [1.0, 6.5],

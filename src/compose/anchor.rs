@@ -92,19 +92,3 @@ pub(super) fn relaxed(anchors: [AxisAnchor; 2], layout: &Layout) -> Option<[Axis
     let relaxed = [axis(anchors[0], place.width, canvas.width), axis(anchors[1], place.height, canvas.height)];
     (relaxed != anchors).then_some(relaxed)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::image::tests::drawn;
-
-    #[test]
-    fn only_an_auto_anchor_is_measured() {
-        let bust = drawn(30, 40, |_, y| [9, 9, 9, if y > 10 { 255 } else { 0 }]);
-        let anchored = |anchor| Scene { anchor, ..Scene::default() }.anchored(&bust).anchor;
-        assert_eq!(anchored(Anchor::Center), Anchor::Center);
-        let contact = BorderContact { left: 29, top: 0, right: 29, bottom: 30 };
-        assert_eq!(anchored(Anchor::Auto), Anchor::At(contact));
-        assert_eq!(anchored(Anchor::At(BorderContact::default())), Anchor::At(BorderContact::default()));
-    }
-}

@@ -278,30 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn white_on_transparent_stays_white_along_its_edge() {
-        let disc = |x: u32, y: u32| {
-            let (dx, dy) = (x as f32 - 50.0, y as f32 - 50.0);
-            let coverage = (35.0 - dx.hypot(dy)).clamp(0.0, 1.0);
-            // Black under full transparency, as left by a matte without colour estimation.
-            if coverage > 0.0 { [255, 255, 255, (coverage * 255.0) as u8] } else { [0; 4] }
-        };
-        for width in [31, 64, 250] {
-            let after = flattened(drawn(101, 101, disc), width, 0);
-            let mut partly = 0;
-            for pixel in after.pixels().as_chunks::<4>().0 {
-                match pixel {
-                    [r, g, b, 0] => assert_eq!([*r, *g, *b], [0; 3], "colour under zero alpha"),
-                    [r, g, b, alpha] => {
-                        assert_eq!([*r, *g, *b], [255; 3], "the edge darkened at alpha {alpha}");
-                        partly += u32::from(*alpha < 255);
-                    }
-                }
-            }
-            assert!(partly > 10, "the disc has no soft edge to test");
-        }
-    }
-
-    #[test]
     fn linear_light_is_averaged_and_not_encoded_values() {
         let stripes = |x: u32, _| if x.is_multiple_of(2) { [0, 0, 0, 255] } else { [255; 4] };
         let after = flattened(drawn(256, 256, stripes), 32, 0);

@@ -311,20 +311,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn accounts_take_turns_for_megapixels() {
-        let admission = admission(8, 16);
-        let mut held = slot(&admission, "a", 14 * MEGAPIXEL).now_or_never();
-        let order = ["a", "a", "b", "c"];
-        let mut all = order.map(|account| slot(&admission, account, 14 * MEGAPIXEL));
-        assert!(all.iter_mut().all(|one| is_ready(one).is_none()));
-        for next in [0, 2, 3, 1] {
-            drop(held.take());
-            held = is_ready(&mut all[next]);
-            assert!(held.is_some(), "{next}");
-        }
-    }
-
-    #[tokio::test]
     async fn a_picture_larger_than_the_budget_leaves_room_for_small_ones_alone() {
         let admission = admission(8, 16);
         let first = is_ready(&mut slot(&admission, "a", 2 * MEGAPIXEL)).expect("all is free");
@@ -349,33 +335,6 @@ mod tests {
         let admission = Admission::new(&config);
         let slots: Vec<_> = (0..20).filter_map(|_| is_ready(&mut slot(&admission, "a", 1000))).collect();
         assert_eq!(slots.len(), 5, "three of four quarters, and two of the reserve");
-    }
-
-    #[tokio::test]
-    async fn a_slot_is_free_only_after_the_last_clone_is_dropped() {
-        let admission = admission(2, 10);
-        let held = is_ready(&mut slot(&admission, "a", 10 * MEGAPIXEL)).expect("all is free");
-        let still_working = held.clone();
-        drop(held);
-        let mut next = slot(&admission, "a", 2 * MEGAPIXEL);
-        assert!(is_ready(&mut next).is_none() && admission.idle_for().is_none());
-        drop(still_working);
-        assert!(is_ready(&mut next).is_some());
-        assert!(admission.idle_for().is_some());
-    }
-
-    #[tokio::test]
-    async fn waiting_ends_at_the_deadline_and_at_the_shutdown() {
-        let admission = admission(8, 1);
-        let held = is_ready(&mut slot(&admission, "a", MEGAPIXEL)).expect("all is free");
-        let late = admission.slot(Tenant::default(), MEGAPIXEL, Instant::now()).await;
-        assert_eq!(late.expect_err("late"), EngineError::DeadlineExceeded);
-        let mut drained = admission.drain().boxed();
-        assert!(drained.as_mut().now_or_never().is_none());
-        let stopped = admission.slot(Tenant::default(), 1, Instant::now()).await;
-        assert_eq!(stopped.expect_err("stopped"), EngineError::Stopped);
-        drop(held);
-        drained.await;
     }
 
     #[test]

@@ -81,7 +81,6 @@ impl EngineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::InferenceMode;
 
     #[test]
     fn every_mistake_is_reported_at_once() {
@@ -105,15 +104,5 @@ mod tests {
         assert_eq!(toml::from_str::<EngineConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
         assert_eq!(toml::from_str::<EngineConfig>("").unwrap(), EngineConfig::default());
         assert!(toml::from_str::<EngineConfig>("max_batsh = 3").is_err());
-    }
-
-    #[test]
-    fn the_model_is_a_mode_or_an_added_one() {
-        let model = |text: &str| toml::from_str::<EngineConfig>(text).map(|config| config.model);
-        assert_eq!(model("model = \"quality\"").unwrap(), InferenceMode::Quality.into());
-        assert_eq!(model("model = \"fast\"").unwrap(), InferenceMode::Fast.into());
-        assert_eq!(model("").unwrap(), InferenceMode::Standard.into());
-        assert_eq!(model("model = \"isnet\"").unwrap().to_string(), "isnet");
-        assert!(model("model = \"../isnet\"").is_err());
     }
 }

@@ -207,20 +207,4 @@ mod tests {
         let late = start + Duration::from_secs(5);
         assert_eq!(popped(&mut lanes, late, 4), [10, 0, 1, 2]);
     }
-
-    #[test]
-    fn under_endless_interactive_work_bulk_moves_every_second() {
-        let (mut lanes, start) = (Lanes::new(), Instant::now());
-        (100..110).for_each(|item| lanes.push(Lane::Bulk, item, start));
-        let mut served_at = Vec::new();
-        for step in 0..100_u32 {
-            let now = start + Duration::from_millis(100) * step;
-            lanes.push(Lane::Interactive, step, now);
-            if lanes.pop_if(now, |_| true).unwrap() >= 100 {
-                served_at.push(step);
-            }
-        }
-        assert!(served_at.len() >= 9, "{served_at:?}");
-        assert!(served_at.windows(2).all(|pair| pair[1] - pair[0] <= 11), "{served_at:?}");
-    }
 }

@@ -52,15 +52,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_that_varies_passes() {
+    fn only_one_mask_that_varies_passes_the_self_test() {
         assert_eq!(validate(&[mask([0.0, 0.2, 0.9, 1.0])]), Ok(Size::new(2, 2)));
-    }
-
-    #[test]
-    fn constant_and_missing_masks_fail_the_self_test() {
-        assert!(validate(&[mask([0.0; 4])]).is_err());
-        assert!(validate(&[mask([0.5; 4])]).is_err());
-        assert!(validate(&[]).is_err());
+        for masks in [&[mask([0.0; 4])][..], &[mask([0.5; 4])], &[]] {
+            assert!(validate(masks).is_err(), "{masks:?}");
+        }
     }
 
     #[test]

@@ -22,17 +22,3 @@ pub(super) fn exp_falloff(value: f32) -> f32 {
     let fourth = squared * squared;
     fourth * fourth
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn falloffs_match_their_definitions() {
-        assert_eq!((biweight(0.0), biweight(1.0), biweight(-3.0)), (1.0, 0.0, 0.0));
-        assert_eq!(exp_falloff(0.0), 1.0);
-        for value in [0.1_f32, 0.7, 2.0] {
-            assert!((exp_falloff(value) - (-value).exp()).abs() < 0.05, "{value}");
-        }
-    }
-}

@@ -39,14 +39,3 @@ pub(super) fn as_tint(color: Rgb) -> Rgb {
     let bright = luminance(color).max(1e-3);
     color.map(|value| value / bright)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_decoded_channel_by_channel() {
-        assert_eq!(srgb(0xFF_00_FF), [1.0, 0.0, 1.0]);
-        assert!((srgb(0x80_80_80)[1] - 0.2159).abs() < 1e-3);
-    }
-}

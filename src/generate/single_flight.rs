@@ -111,22 +111,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_result_that_is_not_shareable_with_a_waiting_caller_is_computed_again() {
-        let (flights, computed) = (SingleFlight::default(), AtomicU32::new(0));
-        let work = async || {
-            yield_now().await;
-            computed.fetch_add(1, Ordering::SeqCst)
-        };
-        let results = tokio::join!(
-            flights.run("a", soon(), |_| true, work()),
-            flights.run("a", soon(), |_| true, work()),
-            flights.run("a", soon(), |result: &u32| *result > 0, work()),
-            flights.run("a", soon(), |result: &u32| *result > 0, work())
-        );
-        assert_eq!(results, (Some(0), Some(0), Some(1), Some(1)));
-    }
-
-    #[tokio::test]
     async fn a_caller_waits_until_its_own_deadline() {
         let flights = SingleFlight::default();
         let mut first = flights.run("a", soon(), |_| true, pending::<u32>()).boxed();

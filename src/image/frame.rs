@@ -252,16 +252,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_outside_of_the_region() {
-        let mut frame = Frame::new(Size::new(6, 4), Buffer::from(vec![200; 6 * 4 * 4]));
-        frame.clear_outside(Rect { left: 2, top: 1, width: 3, height: 2 });
-        for (x, y) in (0..4).flat_map(|y| (0..6).map(move |x| (x, y))) {
-            let inside = (2..5).contains(&x) && (1..3).contains(&y);
-            assert_eq!(frame.pixel(x, y), if inside { [200; 4] } else { [0; 4] }, "at {x},{y}");
-        }
-    }
-
-    #[test]
     fn the_bounds_contain_all_visible_pixels() {
         let size = Size::new(20, 10);
         let spots = [(7, 3, 255), (11, 6, 8), (2, 5, 90), (19, 9, 7)];

@@ -440,34 +440,6 @@ mod tests {
     }
 
     #[test]
-    fn tiny_and_narrow_pictures_do_not_panic() {
-        for (width, height) in [(1, 1), (1, 40), (40, 1), (7, 9), (8, 8), (9, 17)] {
-            let size = Size::new(width, height);
-            let area = size.area();
-            let frame = Frame::new(size, Buffer::from([20, 200, 40, 255].repeat(area)));
-            let coverage: Vec<u8> = (0..area).map(|at| (at * 37 % 256) as u8).collect();
-            let mut cutout = frame.clone();
-            let surroundings = Surroundings::of(&frame, &AlphaMatte::new(size, coverage));
-            despill(&mut cutout, &surroundings, 1.0);
-            assert_eq!(cutout.size(), size);
-        }
-    }
-
-    #[test]
-    fn the_surroundings_are_extrapolated_beneath_the_subject() {
-        let surroundings = {
-            let disc = disc(SCREEN, |_| [200; 3]);
-            Surroundings::of(&disc.frame, &disc.matte)
-        };
-        for (x, y) in [(0, 0), (199, 159), (97, 83), (47, 83), (97, 34)] {
-            let colour = surroundings.at(x, y).map(|value| value * 255.0);
-            for channel in 0..3 {
-                assert!((colour[channel] - f32::from(SCREEN[channel])).abs() < 2.0, "{colour:?} at {x},{y}");
-            }
-        }
-    }
-
-    #[test]
     fn distances_are_right_to_a_twelfth_and_independent_of_strips() {
         let size = Size::new(61, 3 * ROWS as u32 + 5);
         let holes = [(3, 2), (40, 9), (30, 127), (31, 128), (60, 257), (0, 300), (20, 388)];

@@ -115,15 +115,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_is_reduced_to_the_means_of_its_cells() {
-        let size = Size::new(1536, 2);
-        let coverage: Vec<u8> = (0..size.area()).map(|at| if at % 1536 < 769 { 255 } else { 0 }).collect();
-        let reduced = reduced(&AlphaMatte::new(size, coverage)).expect("a subject");
-        assert_eq!(reduced.size(), Size::new(768, 1));
-        assert_eq!(reduced.values()[382..387], [1.0, 1.0, 0.5, 0.0, 0.0]);
-    }
-
-    #[test]
     fn reducing_a_mask_does_not_shift_it() {
         for side in [769_u32, 1000, 1500, 1536, 4000] {
             let size = Size::new(side, 3);

@@ -183,34 +183,3 @@ fn shuffled(plane: &Plane) -> Vec<[f32; 3]> {
     }
     pixels
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::image::tests::on_any_number_of_threads;
-    use crate::model::weights::BuiltIn;
-
-    fn face() -> Vec<[f32; 3]> {
-        let value = |at: usize, scale: f32| 0.5 + 0.4 * (at as f32 * scale).sin();
-        let pixel = |at: usize| [value(at % FACE_SIDE, 0.11), value(at / FACE_SIDE, 0.07), value(at, 0.9)];
-        (0..FACE_SIDE * FACE_SIDE).map(pixel).collect()
-    }
-
-    #[test]
-    fn results_do_not_depend_on_threads_or_reused_memory() {
-        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-            let net = CpuRestorer::new(&Weights::built_in(BuiltIn::Restore), isa).expect("the embedded weights");
-            let alone = on_any_number_of_threads(isa, || net.run(&face()));
-            assert!(net.run(&vec![[0.2; 3]; FACE_SIDE * FACE_SIDE]) != alone, "every face gives the same residual");
-            assert!(net.run(&face()) == alone, "{isa}: after another face");
-        }
-    }
-
-    #[test]
-    fn weights_of_another_network_are_refused() {
-        for which in BuiltIn::ALL {
-            let packed = CpuRestorer::new(&Weights::built_in(which), Isa::Portable);
-            assert_eq!(packed.is_ok(), which == BuiltIn::Restore, "{which:?}");
-        }
-    }
-}

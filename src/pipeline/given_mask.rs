@@ -113,10 +113,6 @@ mod tests {
         frame(&values.iter().map(|&value| [value, value, value, 255]).collect::<Vec<_>>())
     }
 
-    fn given(mask: &Frame, mode: MaskMode, located: &Located) -> Result<Given, String> {
-        Given::of(Some((mask, mode)), located, "mask_file").map_err(|error| error.to_string())
-    }
-
     #[test]
     fn a_mask_is_its_grey_or_its_alpha_where_it_has_transparency() {
         let all: Vec<u8> = (0..=255).collect();
@@ -131,29 +127,5 @@ mod tests {
         assert_eq!(read.labels(), [0, 0, 128, 128, 128, 255, 255]);
         let clear = labels(&frame(&[[255, 255, 255, 127], [255, 255, 255, 128], [0, 0, 0, 0]]));
         assert_eq!(clear.labels(), [128, 255, 128]);
-    }
-
-    #[test]
-    fn a_trimap_needs_foreground_and_a_hint_needs_a_stroke() {
-        let nowhere = Located::default();
-        assert!(given(&opaque(&[0, 128, 255]), MaskMode::Trimap, &nowhere).is_ok());
-        let why = given(&opaque(&[0, 128, 128]), MaskMode::Trimap, &nowhere).err().expect("no foreground");
-        assert!(why.contains("invalid `mask_file`: \"a trimap without foreground\""), "{why}");
-        assert!(given(&opaque(&[128, 128, 0]), MaskMode::Hint, &nowhere).is_ok());
-        let why = given(&opaque(&[128, 90, 200]), MaskMode::Hint, &nowhere).err().expect("no stroke");
-        assert!(why.contains("a hint without strokes"), "{why}");
-    }
-
-    #[test]
-    fn a_point_on_the_opposite_stroke_is_refused() {
-        let strokes = opaque(&[0, 128, 255]);
-        let at = |subject: &[[u32; 2]], background: &[[u32; 2]]| {
-            let located = Located { subject: subject.to_vec(), background: background.to_vec(), area: None };
-            given(&strokes, MaskMode::Hint, &located).err()
-        };
-        assert_eq!(at(&[[1, 0], [2, 0]], &[[0, 0]]), None);
-        let why = at(&[[0, 0]], &[]).expect("on black");
-        assert_eq!(why, "invalid `point`: \"0,0\" (expected a pixel without a black stroke of the mask)");
-        assert!(at(&[], &[[2, 0]]).expect("on white").starts_with("invalid `not_point`: \"2,0\""));
     }
 }

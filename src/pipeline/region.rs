@@ -50,23 +50,8 @@ pub(super) fn cleared(subject: Subject, bounds: Rect, region: Option<Rect>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{AlphaMatte, Buffer, Cutout, Frame};
 
     const REGION: Rect = Rect { left: 2, top: 1, width: 3, height: 2 };
-
-    #[test]
-    fn the_bounds_contain_the_remaining_pixels() {
-        let size = Size::new(6, 4);
-        let frame = |value| Frame::new(size, Buffer::from(vec![value; size.area() * 4]));
-        let subject =
-            |value| Subject::Cutout(Cutout::new(frame(value), &AlphaMatte::new(size, vec![value; size.area()])));
-        let whole = Rect::whole(size);
-        assert_eq!(cleared(subject(200), whole, Some(REGION)).expect("a subject").1, REGION);
-        assert_eq!(cleared(subject(200), whole, None).expect("a subject").1, whole);
-        assert!(cleared(subject(0), whole, Some(REGION)).is_err());
-        let source = cleared(Subject::Source(frame(200)), whole, Some(REGION)).expect("a subject").0;
-        assert_eq!(source.frame().covered(200), Some(whole), "the source itself stays");
-    }
 
     #[test]
     fn a_cell_of_the_mask_counts_where_it_overlaps_the_region() {

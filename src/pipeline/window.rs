@@ -97,7 +97,6 @@ pub(super) const fn outside(bounds: Rect, window: Rect) -> Rect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::tests::drawn;
 
     const WINDOW: Rect = Rect { left: 3, top: 2, width: 4, height: 3 };
 
@@ -125,19 +124,5 @@ mod tests {
             Some(Rect { left: 0, top: 0, width: 2, height: 3 })
         );
         assert_eq!(within(Rect { left: 7, top: 0, width: 5, height: 9 }, WINDOW), None);
-    }
-
-    #[test]
-    fn a_cutout_is_pasted_back_at_its_window() {
-        let frame = drawn(10, 8, |x, y| [(y * 10 + x) as u8, 1, 2, 255]);
-        let crop = cropped(&frame, WINDOW, &BufferPool::new(0));
-        let cutout = matting::from_own_alpha(crop).expect("a subject");
-        let whole = pasted(frame, &cutout, WINDOW).expect("a subject").into_frame();
-        for (x, y) in (0..8).flat_map(|y| (0..10).map(move |x| (x, y))) {
-            let expected = if WINDOW.contains([x, y]) { [(y * 10 + x) as u8, 1, 2, 255] } else { [0; 4] };
-            assert_eq!(whole.pixel(x, y), expected, "at {x},{y}");
-        }
-        let bounds = Rect { left: 1, top: 1, width: 2, height: 1 };
-        assert_eq!(outside(bounds, WINDOW), Rect { left: 4, top: 3, width: 2, height: 1 });
     }
 }

@@ -354,7 +354,6 @@ pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
 mod tests {
     use super::*;
     use crate::recipe::tests::fields;
-    use std::collections::HashSet;
 
     #[test]
     fn every_documented_default_is_the_value_of_an_empty_request() {
@@ -372,18 +371,6 @@ mod tests {
                     assert_eq!(format!("{:?}", said.expect(name)), empty, "{} {name}={text}", endpoint.path);
                 }
             }
-        }
-    }
-
-    #[test]
-    fn every_endpoint_takes_every_shared_field_once() {
-        let shared =
-            ["detect", "decontaminate", "engine", "format", "quality", "max_dim", "width", "height", "despill"];
-        let more = ["compression", "watermark", "watermark_opacity", "preset", "channels", "keep_alpha"];
-        for endpoint in ENDPOINTS.iter() {
-            let names: Vec<_> = endpoint.fields.iter().map(|field| field.name).collect();
-            assert!(shared.iter().chain(&more).all(|name| names.contains(name)), "{}: {names:?}", endpoint.path);
-            assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "{}", endpoint.path);
         }
     }
 

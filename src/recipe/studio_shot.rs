@@ -121,16 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_a_white_square_jpeg_with_a_shadow() {
-        let plain = recipe(&[]);
-        assert_eq!(plain.encode.format, OutputFormat::Jpeg);
-        assert_eq!(plain.scene.background, Background::Color(Color::WHITE));
-        assert_eq!(plain.scene.shadow, Some(SHADOW));
-        assert_eq!(plain.scene.framing, Framing::Padded { aspect: None, padding: Padding::Share(0.1) });
-        assert_eq!(plain.scene.enhance, None);
-    }
-
-    #[test]
     fn transparent_ignores_colour_and_shadow_and_makes_a_jpeg_a_png() {
         let clear = recipe(&[("transparent", "true"), ("format", "jpg"), ("bg_color", "red"), ("bg_blur", "50")]);
         assert_eq!(clear.encode.format, OutputFormat::Png);

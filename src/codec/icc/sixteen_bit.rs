@@ -62,21 +62,3 @@ fn transform(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<
     let srgb = ColorProfile::new_srgb();
     catch_panic(|| from.create_transform_16bit(source, &srgb, target, TransformOptions::default()).ok())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn encoded(profile: &ColorProfile) -> Colors<'static> {
-        Colors::Profile(profile.encode().expect("a profile").into())
-    }
-
-    #[test]
-    fn profiles_that_change_no_colour_or_do_not_fit_are_skipped() {
-        let srgb = encoded(&ColorProfile::new_srgb());
-        let grey = encoded(&ColorProfile::new_gray_with_gamma(1.0));
-        assert!(SixteenBitTransform::of(Samples::Rgb, &srgb).is_none());
-        assert!(SixteenBitTransform::of(Samples::Rgb, &grey).is_none());
-        assert!(SixteenBitTransform::of(Samples::Rgb, &Colors::Profile(b"not a profile".as_slice().into())).is_none());
-    }
-}

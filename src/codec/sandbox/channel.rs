@@ -93,18 +93,6 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn messages_keep_their_boundaries_and_descriptors() {
-        let (here, there) = pair().unwrap();
-        let file = tempfile::tempfile().unwrap();
-        send(&here, &[1, 2], Some(file.as_fd())).unwrap();
-        send(&here, &[3, 4], None).unwrap();
-        let first = receive::<2>(&there, None).unwrap().unwrap();
-        assert_eq!((first.bytes, first.descriptor.is_some()), ([1, 2], true));
-        let second = receive::<2>(&there, None).unwrap().unwrap();
-        assert_eq!((second.bytes, second.descriptor.is_some()), ([3, 4], false));
-    }
-
-    #[test]
     fn messages_of_another_length_or_with_more_descriptors_are_refused() {
         let (here, there) = pair().unwrap();
         for bytes in [&[1][..], &[1, 2, 3]] {

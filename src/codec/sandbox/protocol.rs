@@ -145,23 +145,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_survive_the_way_to_the_worker() {
-        let limits = Limits { max_bytes: 10 << 20, max_side: 4096, max_megapixels: 17 };
-        for container in [Container::Jpeg, Container::Png, Container::WebP, Container::Heic] {
-            for decode in [None, Some(Size::new(7, 4_000_000_000))] {
-                for applies_profile in [true, false] {
-                    let request = Request { container, limits, len: 123_456, decode, applies_profile };
-                    assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
-                }
-            }
-        }
-        let (container, decode, applies_profile) = (Container::Heic, None, true);
-        let mut unknown = Request { container, limits, len: 1, decode, applies_profile }.to_bytes();
-        unknown[0] = 4;
-        assert_eq!(Request::from_bytes(&unknown), None);
-    }
-
-    #[test]
     fn answers_survive_the_way_back_and_unknown_ones_are_none() {
         let size = Size::new(640, 480);
         let refusals = [

@@ -190,31 +190,6 @@ fn a_worker_that_crashes_fails_only_its_picture() {
 }
 
 #[test]
-fn pictures_of_others_are_decoded_while_workers_crash() {
-    let workers = workers(3, 1000);
-    std::thread::scope(|scope| {
-        let crashing = scope.spawn(|| (0..8).for_each(|_| drop(message(probe(&workers, b"crash")))));
-        let others = [(), ()].map(|()| {
-            scope.spawn(|| {
-                let pool = BufferPool::new(0);
-                (0..20).all(|_| decode(&workers, PHOTO, &pool).is_ok())
-            })
-        });
-        assert!(others.into_iter().all(|other| other.join().unwrap()));
-        crashing.join().unwrap();
-    });
-}
-
-#[test]
-fn a_worker_that_loops_is_killed_and_fails_its_picture_only() {
-    // No time for pixels: a worker is killed right after it receives a decode request.
-    let workers = workers_with_time(2, 1000, |size| size.map_or(Duration::from_secs(60), |_| Duration::ZERO));
-    assert!(message(decode(&workers, b"loop", &BufferPool::new(0))).starts_with("it takes more than"));
-    assert_eq!(workers.started(), 0, "it runs on");
-    assert!(probe(&workers, PHOTO).is_ok());
-}
-
-#[test]
 fn a_picture_whose_worker_is_ended_from_outside_gets_another_one() {
     let workers = workers_with_time(1, 1000, |_| Duration::from_secs(2));
     assert!(probe(&workers, PHOTO).is_ok());
@@ -336,16 +311,6 @@ fn end_idle(worker: u32) {
         stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z') && threads == 1
     };
     wait_until(has_ended);
-}
-
-#[test]
-fn a_worker_that_ended_while_idle_costs_no_request() {
-    let workers = workers(1, 1000);
-    probe(&workers, PHOTO).unwrap();
-    let idle = workers.idle();
-    end_idle(idle[0]);
-    assert!(probe(&workers, PHOTO).is_ok());
-    assert_ne!(workers.idle(), idle);
 }
 
 #[test]

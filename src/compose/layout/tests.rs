@@ -64,21 +64,6 @@ fn one_side_alone_adds_no_padding_despite_rounding() {
 }
 
 #[test]
-fn a_box_never_distorts() {
-    for source in [PORTRAIT, LANDSCAPE, SQUARE, Size::new(301, 77), Size::new(1, 50)] {
-        for (width, height) in [(640, 480), (480, 640), (31, 17), (1000, 1000)] {
-            let picture = resize(width, height, 0).layout(source).unwrap().place;
-            let scale =
-                f64::min(f64::from(width) / f64::from(source.width), f64::from(height) / f64::from(source.height));
-            for (side, of) in [(picture.width, source.width), (picture.height, source.height)] {
-                let exact = (f64::from(of) * scale).max(1.0);
-                assert!((f64::from(side) - exact).abs() <= 0.5, "{source} in {width}×{height}: {}", picture.size());
-            }
-        }
-    }
-}
-
-#[test]
 fn a_result_beyond_the_longest_side_is_refused() {
     assert!(resize(8192, 0, 0).layout(SQUARE).is_ok());
     assert_eq!(resize(8193, 0, 0).layout(SQUARE).unwrap_err().size, Size::new(8193, 8193));
@@ -262,44 +247,6 @@ fn a_crop_of_an_aspect_is_centred_on_the_subject_and_may_extend_beyond_the_pictu
     let layout = square(5, rect(2, 60, 50, 50));
     assert_eq!((layout.canvas, layout.from), (Size::new(60, 60), rect(0, 55, 57, 60)));
     assert_eq!(square(5000, rect(20, 0, 260, 200)).canvas, Size::new(300, 300));
-}
-
-#[test]
-fn the_margins_of_a_crop_of_an_aspect_are_equal() {
-    let source = Size::new(800, 600);
-    let subjects = [
-        rect(10, 200, 120, 90),
-        rect(670, 200, 120, 90),
-        rect(300, 3, 81, 60),
-        rect(300, 520, 80, 77),
-        rect(0, 0, 33, 44),
-        rect(767, 556, 33, 44),
-        rect(10, 10, 780, 100),
-        rect(350, 0, 20, 600),
-    ];
-    for (subject, aspect) in subjects.into_iter().flat_map(|subject| [(16, 9), (1, 1), (4, 5)].map(|a| (subject, a))) {
-        for (padding, size) in
-            [(8, (0, 0, 0)), (0, (0, 0, 0)), (100, (640, 0, 0)), (8, (0, 0, 300)), (8, (500, 400, 0))]
-        {
-            let scene = cropped(Some(aspect), padding, resize(size.0, size.1, size.2));
-            let layout = scene.layout(source, subject).unwrap();
-            // Exact position of the subject on the canvas.
-            let across = f64::from(layout.place.width) / f64::from(layout.from.width);
-            let down = f64::from(layout.place.height) / f64::from(layout.from.height);
-            let left = f64::from(layout.place.left) + (f64::from(subject.left) - f64::from(layout.from.left)) * across;
-            let top = f64::from(layout.place.top) + (f64::from(subject.top) - f64::from(layout.from.top)) * down;
-            let right = f64::from(layout.canvas.width) - left - f64::from(subject.width) * across;
-            let bottom = f64::from(layout.canvas.height) - top - f64::from(subject.height) * down;
-            let context = format!("{subject} at {aspect:?} with {padding} in {size:?}: {layout:?}");
-            // Tolerance: a pixel of the source, and the rounding of start and length on the canvas.
-            let most = across.max(down).max(1.0) + 2.0;
-            assert!((left - right).abs() <= most && (top - bottom).abs() <= most, "{context}");
-            if size == (0, 0, 0) {
-                assert!((left - right).abs() <= 1.0 && (top - bottom).abs() <= 1.0, "{context}");
-            }
-            assert!(left > -1.0 && top > -1.0 && right > -1.0 && bottom > -1.0, "{context}");
-        }
-    }
 }
 
 #[test]

@@ -48,18 +48,3 @@ fn a_cropped_subject_touches_that_border_without_padding_outline_or_rim() {
         }
     }
 }
-
-#[test]
-fn an_anchor_changes_nothing_for_an_uncropped_subject() {
-    for framing in [
-        Framing::Padded { aspect: Aspect::new(4, 5), padding: Padding::Share(0.1) },
-        Framing::Expanded,
-        Framing::Trimmed { padding: 5 },
-    ] {
-        let outline = Some(Outline { color: Color::WHITE, width: 4.0 });
-        let subject = || drawn(81, 70, |x, y| with(RED, disc(x, y, (40.0, 35.0), 30.0, 2.0)));
-        let scene = Scene { framing, shadow: shadow(9.0, -5.0, 6.0, 0.4), outline, ..Scene::default() };
-        let anchored = flattened(subject(), &Scene { anchor: Anchor::Auto, ..scene.clone() });
-        assert_eq!(largest_difference(&flattened(subject(), &scene), &anchored), 0);
-    }
-}

@@ -8,16 +8,6 @@ fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
 }
 
 #[test]
-fn an_opaque_crop_keeps_its_pixels_and_returns_the_subjects_bounds() {
-    let source = drawn(60, 40, |x, y| [x as u8, y as u8, 0, 255]);
-    let Flattened { composite, subject } = cropped(source, rect(20, 10, 16, 9), (1, 1));
-    assert_eq!(composite.frame().size(), Size::new(16, 16));
-    assert_eq!(composite.frame().pixel(0, 0), [20, 6, 0, 255]);
-    assert_eq!(composite.frame().pixel(15, 15), [35, 21, 0, 255]);
-    assert_eq!(subject, Some(rect(0, 4, 16, 9)));
-}
-
-#[test]
 fn beyond_the_picture_a_crop_replicates_the_nearest_pixel() {
     let source = drawn(60, 40, |x, y| [x as u8 * 4, y as u8 * 6, 77, 255]);
     for (subject, aspect) in [

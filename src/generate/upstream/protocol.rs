@@ -94,18 +94,6 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_request_has_only_the_fields_that_are_set() {
-        let size = PictureSize::parse("1024x1536").expect("a size");
-        let request =
-            ImageRequest { model: "image-1", prompt: "a \"beach\"", n: 1, size, quality: None, response_format: None };
-        let plain = json!({ "model": "image-1", "prompt": "a \"beach\"", "n": 1, "size": "1024x1536" });
-        assert_eq!(serde_json::to_value(&request).expect("plain data"), plain);
-        let more = ImageRequest { quality: Some("high"), response_format: Some("url"), ..request };
-        let more = serde_json::to_value(&more).expect("plain data");
-        assert_eq!((&more["quality"], &more["response_format"]), (&json!("high"), &json!("url")));
-    }
-
-    #[test]
     fn a_picture_is_inline_base64_or_a_url() {
         let of = |value: serde_json::Value| parse_response(value.to_string().as_bytes());
         let picture = || Payload::Inline(Bytes::from_static(b"hi!"));
@@ -115,18 +103,14 @@ mod tests {
         assert_eq!(of(json!({ "data": [{ "b64_json": null, "url": "https://a.example/x.png" }] })), Ok(address));
         for bad in [
             json!([]),
-            json!({}),
-            json!({ "data": [] }),
             json!({ "data": [{}] }),
             json!({ "data": "aGkh" }),
             json!({ "data": [{ "b64_json": "" }] }),
             json!({ "data": [{ "b64_json": "a" }] }),
-            json!({ "data": [{ "b64_json": "*" }] }),
             json!({ "data": [{ "b64_json": 5 }] }),
         ] {
             assert!(of(bad.clone()).is_err(), "{bad}");
         }
-        assert!(parse_response(b"").is_err() && parse_response(b"<html>").is_err() && parse_response(b"\xff").is_err());
     }
 
     #[test]

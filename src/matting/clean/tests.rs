@@ -1,8 +1,8 @@
 //! Tests of the clean-up on drawn pictures.
 
 use super::*;
-use crate::image::tests::{drawn, on_any_number_of_threads};
-use crate::image::{self, Trimap};
+use crate::image::Trimap;
+use crate::image::tests::drawn;
 use std::ops::Range;
 
 const BLUE: [u8; 3] = [40, 60, 180];
@@ -328,35 +328,4 @@ fn background_marked_all_over_leaves_no_subject() {
     let (frame, mask) = two_parts();
     let seeds = Seeds { strokes: Some(strokes), ..Seeds::default() };
     assert!(clean(&frame, &mask, &seeds, CleanParams::default()).is_err());
-}
-
-#[test]
-fn the_number_of_threads_does_not_matter() {
-    let frame = block_and_bar(BLUE, RED, RED);
-    let noisy = |x: f32, y: f32| 0.3 + ((x * 7.0 + y * 3.0) as u32 % 5) as f32 / 10.0;
-    let mask = mask(900, |x, y| if is_in(&BAR, x, y) { noisy(x, y) } else { certain(in_block(x, y)) });
-    on_any_number_of_threads("cells", || cleaned(&frame, &mask));
-}
-
-#[test]
-fn noise_does_not_panic_and_yields_probabilities() {
-    for ((width, height), (columns, rows)) in
-        [((1, 1), (1, 1)), ((1, 60), (8, 8)), ((60, 1), (384, 384)), ((90, 70), (33, 21)), ((64, 64), (1600, 3))]
-    {
-        let size = Size::new(width, height);
-        let noise = |at: u32| (at + 1).wrapping_mul(2_654_435_761) >> 24;
-        let frame = drawn(width, height, image::tests::noise);
-        let values = (0..columns * rows).map(|at| noise(at / 7) as f32 / 255.0).collect::<Vec<f32>>();
-        let mask = RawMask::new(Size::new(columns, rows), values).expect("probabilities");
-        for both in [false, true] {
-            let params = CleanParams { decontaminate: both, opaque: both };
-            let seeds = Seeds { subject: vec![[width - 1, 0]], background: vec![[0, height - 1]], strokes: None };
-            for seeds in [Seeds::default(), seeds] {
-                if let Ok(after) = clean(&frame, &mask, &seeds, params) {
-                    assert!(after.values().iter().all(|value| (0.0..=1.0).contains(value)), "{size}");
-                    assert_eq!(after.values().len(), (columns * rows) as usize);
-                }
-            }
-        }
-    }
 }

@@ -98,33 +98,11 @@ mod tests {
             assert_eq!(good.parse::<AddedName>().map(|name| name.to_string()).as_deref(), Ok(good));
         }
         let bad = [
-            "",
-            ".",
-            "..",
-            "../x",
-            "a/b",
-            "a/../b",
-            "/etc/passwd",
-            "a\\b",
-            "C:",
-            "a b",
-            "IsNet",
-            "-a",
-            ".a",
-            "a.",
-            "standard",
-            "fast",
-            "quality",
-            "default",
-            "fgnet-384",
-            "isnet/",
-            "isnet/3F9C2A1B",
-            "isnet/3f9c2a1",
-            "isnet/3f9c2a1b/",
-            "a\0",
-            "é",
+            "", ".", "..", "../x", "a/b", "a/../b", "a\\b", "C:", "a b", "IsNet", "-a", ".a", "a.", "standard", "fast",
+            "quality", "default", "isnet/", "a\0", "é",
         ];
-        for bad in bad {
+        let long = ["/etc/passwd", "fgnet-384", "isnet/3F9C2A1B", "isnet/3f9c2a1", "isnet/3f9c2a1b/"];
+        for bad in bad.into_iter().chain(long) {
             assert_eq!(bad.parse::<AddedName>(), Err(InvalidName), "{bad:?}");
         }
         assert!("a".repeat(65).parse::<AddedName>().is_err());

@@ -3,7 +3,7 @@
 use backdrop_kernels::conv::Isa;
 
 use super::*;
-use crate::image::tests::{drawn, on_any_number_of_threads};
+use crate::image::tests::drawn;
 use crate::image::{Buffer, Frame};
 use crate::model::Factor;
 use crate::model::weights::{BuiltIn, Weights};
@@ -203,16 +203,6 @@ fn a_band_that_fails_is_computed_again() {
     }
     assert!(bands > 1, "one band proves little");
     assert!(parts.into_frame().pixels() == enlarge(&picture, &tiles).pixels());
-}
-
-#[test]
-fn results_do_not_depend_on_the_number_of_threads() {
-    for isa in isas() {
-        let net = net(Factor::Two, isa);
-        for frame in [opaque(150, 90), transparent(150, 90)] {
-            on_any_number_of_threads(isa, || enlarge(&frame, &net).into_pixels());
-        }
-    }
 }
 
 #[test]

@@ -147,27 +147,44 @@ fn task(frame: Frame, mask: &RawMask, scene: Scene) -> Task {
     Task { frame, coverage, picture, options, region: None, composition }
 }
 
+/// Finishes a task with its frames on the CPU and then on `device`, and compares the pictures.
+fn on_both(
+    device: &Device,
+    what: &str,
+    task: impl Fn(&dyn Fn(&Frame) -> Frame) -> Task,
+) -> (FinishedPicture, FinishedPicture) {
+    let expected = finish(task(&Frame::clone)).expect("a picture");
+    let actual = finish(task(&|frame: &Frame| resident(frame, device))).expect("a picture");
+    assert_eq!(expected.transferred, None, "{what}");
+    let [expected_picture, picture] = [&expected, &actual].map(|finished| finished.composite.frame());
+    assert_eq!(expected_picture.size(), picture.size(), "{what}");
+    assert_alike(expected_picture.pixels(), picture.pixels(), what);
+    (expected, actual)
+}
+
+/// Bytes of the downloaded coverage of a picture of `size`.
+fn coverage_bytes(Size { width, height }: Size) -> u64 {
+    u64::from(width.next_multiple_of(4) * height)
+}
+
+/// Bytes of a downloaded result, with the extents of its rows.
+fn result_bytes(finished: &FinishedPicture) -> u64 {
+    let picture = finished.composite.frame();
+    picture.pixels().len() as u64 + 8 * u64::from(picture.size().height)
+}
+
 #[test]
 fn a_composed_picture_crosses_the_border_once_each_way() {
     let Some(device) = device() else { return };
     let (frame, mask) = subject();
-    let Size { width, height } = frame.size();
     for (endpoint, fields) in [SCENES[0], SCENES[2], SCENES[4], SCENES[7], SCENES[9]] {
         let what = format!("{endpoint} {fields:?}");
-        let scene = scene(endpoint, fields);
-        let finished = |frame| finish(task(frame, &mask, scene.clone())).expect("a picture");
-        let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
-        assert_eq!(expected.transferred, None, "{what}");
-        let [expected, picture] = [&expected, &actual].map(|FinishedPicture { composite, .. }| composite.frame());
-        assert_eq!(expected.size(), picture.size(), "{what}");
-        assert_alike(expected.pixels(), picture.pixels(), &what);
-        // Up: the picture, two grids, and the few pixels of specks. Down: coverage, the extents of rows, the result.
+        let (_, actual) = on_both(&device, &what, |place| task(place(&frame), &mask, scene(endpoint, fields)));
+        // Up: the picture, two grids, and the few pixels of specks. Down: coverage and result.
         let Transferred { up, down } = actual.transferred.expect("it was on the device");
         let certain = (frame.pixels().len() + 2 * size_of::<f32>() * mask.values().len()) as u64;
         assert!((certain..certain + 4 * 1000).contains(&up), "{what}: {up} up, of which {certain} are certain");
-        let coverage = width.next_multiple_of(4) * height;
-        let result = picture.pixels().len() as u64 + 8 * u64::from(picture.size().height);
-        assert_eq!(down, u64::from(coverage) + result, "{what}");
+        assert_eq!(down, coverage_bytes(frame.size()) + result_bytes(&actual), "{what}");
     }
 }
 
@@ -184,26 +201,21 @@ fn a_box_and_a_region_of_a_picture_are_composed_on_the_device_that_has_its_part(
     for (window, part, region) in
         [(window, Some(&part), None), (window, Some(&part), region), (Rect::whole(whole.size()), None, region)]
     {
-        let finished = |place: &dyn Fn(&Frame) -> Frame| {
+        let what = format!("{window} {region:?}");
+        let (expected, actual) = on_both(&device, &what, |place| {
             let crop = part.map(place);
             let frame = if crop.is_some() { whole.clone() } else { place(&whole) };
             let mut task = task(frame, &mask, scene());
             task.composition.materials.plate = scene().plate(&whole);
             task.coverage =
                 Coverage::Network { mask: mask.clone(), standard: None, seeds: Box::default(), window, crop };
-            finish(Task { region, ..task }).expect("a picture")
-        };
-        let (expected, actual) = (finished(&Frame::clone), finished(&|frame| resident(frame, &device)));
-        let what = format!("{window} {region:?}");
+            Task { region, ..task }
+        });
         assert_eq!(expected.subject, actual.subject, "{what}");
-        let [expected, picture] = [&expected, &actual].map(|FinishedPicture { composite, .. }| composite.frame());
-        assert_alike(expected.pixels(), picture.pixels(), &what);
         // The part is uploaded; its coverage and the finished picture are downloaded, and no cutout.
         let matted = part.unwrap_or(&whole);
         let Transferred { up, down } = actual.transferred.expect("it was on the device");
-        let Size { width, height } = matted.size();
-        let coverage = u64::from(width.next_multiple_of(4) * height);
-        assert_eq!(down, coverage + picture.pixels().len() as u64 + 8 * u64::from(picture.size().height), "{what}");
+        assert_eq!(down, coverage_bytes(matted.size()) + result_bytes(&actual), "{what}");
         assert!(up >= matted.pixels().len() as u64, "{what}");
     }
 }
@@ -213,23 +225,14 @@ fn despill_is_composed_on_the_device_unless_there_is_spill_to_remove() {
     let Some(device) = device() else { return };
     let (frame, mask) = subject();
     let green = before_green(&cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame());
-    let Size { width, height } = frame.size();
     for (what, frame, spills) in [("no spill", frame, false), ("a green screen", green, true)] {
-        let finished = |frame| {
-            let options = Options { despill: 1.0, ..Options::default() };
-            finish(Task { options, ..task(frame, &mask, scene("studio-shot", &[])) }).expect("a picture")
-        };
-        let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
-        let [expected, picture] = [&expected, &actual].map(|FinishedPicture { composite, .. }| composite.frame());
-        assert_alike(expected.pixels(), picture.pixels(), what);
-        // The coverage, and the finished picture with its row extents or the cutout.
-        let rest = if spills {
-            frame.pixels().len() as u64
-        } else {
-            picture.pixels().len() as u64 + 8 * u64::from(picture.size().height)
-        };
+        let options = Options { despill: 1.0, ..Options::default() };
+        let (_, actual) =
+            on_both(&device, what, |place| Task { options, ..task(place(&frame), &mask, scene("studio-shot", &[])) });
+        // The coverage, and the finished picture or the cutout.
+        let rest = if spills { frame.pixels().len() as u64 } else { result_bytes(&actual) };
         let down = actual.transferred.map(|transferred| transferred.down);
-        assert_eq!(down, Some(u64::from(width.next_multiple_of(4) * height) + rest), "{what}");
+        assert_eq!(down, Some(coverage_bytes(frame.size()) + rest), "{what}");
     }
 }
 
@@ -237,9 +240,7 @@ fn despill_is_composed_on_the_device_unless_there_is_spill_to_remove() {
 fn a_picture_that_is_only_cut_out_is_downloaded_unchanged() {
     let Some(device) = device() else { return };
     let (frame, mask) = subject();
-    let finished = |frame| finish(task(frame, &mask, Scene::default())).expect("a picture");
-    let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
-    assert_alike(expected.composite.frame().pixels(), actual.composite.frame().pixels(), "the cutout");
+    let (_, actual) = on_both(&device, "the cutout", |place| task(place(&frame), &mask, Scene::default()));
     let down = actual.transferred.map(|transferred| transferred.down);
     assert_eq!(down, Some(frame.pixels().len() as u64));
 }
@@ -273,14 +274,10 @@ fn the_cpu_handles_an_outline_without_a_half_covered_pixel() {
 fn the_cpu_handles_unsupported_layers_and_bare_cutouts() {
     let size = Size::new(400, 300);
     let does = |scene: Scene| compose::gpu::does(&scene, size);
-    let light = Light { shadow_angle: 0.0, shadow_length: 0.5, softness: 0.5, strength: 0.5, tint: [1.0; 3] };
     let colored = || scene("replace-bg", &[("bg_color", "red")]);
-    assert!(does(colored()));
     assert!(does(Scene { framing: Framing::Portrait { aspect: None, head: Head::anywhere(size) }, ..colored() }));
     assert!(!does(Scene::default()), "nothing is composed");
     assert!(!does(scene("remove", &[("max_dim", "400")])), "nothing is composed");
     assert!(does(scene("remove", &[("max_dim", "399")])));
-    assert!(does(Scene { grounding: Some(Grounding { light, horizon: None }), ..Scene::default() }));
-    assert!(does(Scene { background: Background::Blurred { intensity: 9, behind: Color::WHITE }, ..colored() }));
     assert!(!does(Scene { framing: Framing::Cropped { aspect: None, padding: 0 }, ..colored() }));
 }

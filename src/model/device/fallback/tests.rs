@@ -139,7 +139,11 @@ impl Gpu for Unsteady {
             return Err(SegmentError::Unusable("unsteady adapter failed its self-test".to_owned()));
         }
         self.lost.store(false, Ordering::Relaxed);
-        Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
+        let lost = Arc::clone(&self.lost);
+        Ok(Box::new(Network(move |_: usize| match lost.load(Ordering::Relaxed) {
+            true => Err(SegmentError::Unusable("a call did not return within 30s".to_owned())),
+            false => Ok(()),
+        })))
     }
 
     fn retoucher(&self) -> Arc<dyn Retoucher> {
@@ -157,12 +161,10 @@ impl Gpu for Unsteady {
     }
 }
 
-/// Wait before a trial that a test waits for.
-const SOON: Duration = Duration::from_millis(10);
+/// A GPU's network whose masks have one cell, if the check of the number of pictures permits.
+struct Network<F>(F);
 
-struct UnsteadySegmenter(Arc<AtomicBool>);
-
-impl Segmenter for UnsteadySegmenter {
+impl<F: Fn(usize) -> Result<(), SegmentError> + Send> Segmenter for Network<F> {
     fn model(&self) -> &str {
         "unsteady"
     }
@@ -172,12 +174,13 @@ impl Segmenter for UnsteadySegmenter {
     }
 
     fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        if self.0.load(Ordering::Relaxed) {
-            return Err(SegmentError::Unusable("a call did not return within 30s".to_owned()));
-        }
+        (self.0)(frames.len())?;
         Ok(frames.iter().map(|_| RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")).collect())
     }
 }
+
+/// Wait before a trial that a test waits for.
+const SOON: Duration = Duration::from_millis(10);
 
 #[test]
 fn a_lost_gpu_is_replaced_until_it_passes_its_self_test() {
@@ -225,27 +228,6 @@ fn the_wait_for_the_next_trial_continues_while_the_segmenter_is_unloaded() {
     assert!(left > gpu.retry_after(), "the wait is not longer: {left:?}");
     drop(segmenter);
     assert_eq!(gpu.loads.load(Ordering::Relaxed), 2);
-}
-
-#[test]
-fn a_gpu_that_passes_its_test_before_an_unload_gets_the_next_segmenter() {
-    let gpu = Unsteady::new(SOON);
-    let lost = Arc::clone(&gpu.lost);
-    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::new(gpu)));
-    let loaded = || device.segmenter(&Weights::embedded(), 1).expect("one of them computes");
-    let mut segmenter = loaded();
-    lost.store(true, Ordering::Relaxed);
-    segmenter.segment(&[&picture()]).expect("the CPU takes over");
-    assert!(device.until_trial().is_some());
-    let began = Instant::now();
-    while device.until_trial().is_some() {
-        assert!(began.elapsed() < Duration::from_secs(30), "the GPU is never used again");
-        std::thread::sleep(Duration::from_millis(20));
-        drop(segmenter);
-        segmenter = loaded();
-    }
-    drop(segmenter);
-    assert_eq!(loaded().device(), "unsteady adapter");
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
@@ -342,19 +324,6 @@ fn auto_falls_back_to_the_cpu_with_one_warning() {
 }
 
 #[test]
-fn a_gpu_configured_explicitly_is_an_error_and_not_replaced() {
-    for choice in explicit() {
-        let gpu = Arc::new(Broken::default());
-        let (device, weights) = (device(&choice, &gpu), Weights::embedded());
-        for _ in 0..2 {
-            let error = device.segmenter(&weights, 1).err().expect("it is broken").to_string();
-            assert_eq!(error, "the device cannot be used: broken adapter failed its self-test", "{choice}");
-        }
-        assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "every load tries the configured GPU");
-    }
-}
-
-#[test]
 fn the_retoucher_follows_the_segmenter_to_the_cpu() {
     let device = device(&DeviceChoice::Auto, &Arc::default());
     let retoucher = device.retoucher();
@@ -384,26 +353,15 @@ fn a_network_of_the_retoucher_that_fails_its_test_moves_it_to_the_cpu_under_auto
 }
 
 #[test]
-fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
-    let gpu = Broken::recovering(Duration::from_millis(20));
-    let retoucher = device(&DeviceChoice::Auto, &gpu).retoucher();
-    let loads = || gpu.retouchers.load(Ordering::Relaxed);
-    assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []);
-    wait_for("they are not tested again", || {
-        assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers"), []);
-        loads() >= 2
-    });
-    assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the GPU answers"), []);
-    assert_eq!(loads(), 2, "they passed");
-}
-
-#[test]
-fn networks_of_the_retoucher_that_failed_on_an_explicit_gpu_are_loaded_again() {
+fn networks_that_fail_on_an_explicit_gpu_are_an_error_and_loaded_again() {
     for choice in explicit() {
         let gpu = Broken::recovering(Duration::from_millis(20));
-        let retoucher = device(&choice, &gpu).retoucher();
+        let device = device(&choice, &gpu);
+        assert!(matches!(device.segmenter(&Weights::embedded(), 1), Err(SegmentError::Unusable(_))), "{choice}");
+        let retoucher = device.retoucher();
         let faces = || retoucher.faces(&picture(), FaceSearch::All);
-        assert!(matches!(faces(), Err(SegmentError::Unusable(_))), "{choice}");
+        let log = logged(|| assert!(matches!(faces(), Err(SegmentError::Unusable(_))), "{choice}"));
+        assert_eq!(log.matches("ERROR").count(), 1, "{log}");
         // Failing requests do not postpone the trial.
         wait_for("they are not loaded again", || faces().is_ok());
     }
@@ -459,33 +417,18 @@ fn a_network_of_the_retoucher_that_fails_three_times_in_a_row_moves_it_to_the_cp
     assert_eq!(enlarged_by(&*retoucher), "CPU");
 }
 
-/// A GPU's network that fails on batches of more than one picture.
-struct OutOfMemory;
-
-impl Segmenter for OutOfMemory {
-    fn model(&self) -> &str {
-        "small"
-    }
-
-    fn device(&self) -> String {
-        "small adapter".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        if frames.len() > 1 {
-            return Err(SegmentError::Device("out of memory".to_owned()));
-        }
-        Ok(vec![RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")])
-    }
-}
-
+/// On a GPU whose network fails on batches of more than one picture.
 fn small_segmenter() -> FallbackSegmenter {
+    let running = |pictures: usize| match pictures {
+        1 => Ok(()),
+        _ => Err(SegmentError::Device("out of memory".to_owned())),
+    };
     FallbackSegmenter {
         device: ActiveDevice::new(&DeviceChoice::Auto, None),
         gpu: Arc::new(Broken::default()),
         weights: Weights::embedded(),
         max_batch: 2,
-        running: Box::new(OutOfMemory),
+        running: Box::new(Network(running)),
         failures: Failures::default(),
         retrial: None,
         cpu: None,
@@ -511,37 +454,12 @@ fn the_cpu_segments_batches_that_fail_and_replaces_a_gpu_that_fails_three_in_a_r
         }
     });
     assert_eq!(log.matches("out of memory").count(), 4, "{log}");
-    assert_eq!(segmenter.device(), "small adapter");
+    assert_eq!(segmenter.device(), "unsteady adapter");
     let mut segment = |pictures: usize| widths(&mut segmenter, pictures)[0];
     assert!((0..3).all(|_| segment(2) > 1), "the CPU's masks");
     assert!(segment(1) > 1, "the GPU is still used");
     assert!(segmenter.device().ends_with("because broken adapter failed"), "{}", segmenter.device());
     assert!(segmenter.device.until_trial().is_some(), "it is not tested again");
-}
-
-#[test]
-fn a_network_of_the_retoucher_that_fails_its_test_is_an_error_on_an_explicit_gpu() {
-    for choice in explicit() {
-        let retoucher = device(&choice, &Arc::default()).retoucher();
-        let log = logged(|| {
-            for _ in 0..2 {
-                let error = retoucher.faces(&picture(), FaceSearch::All).expect_err("it is broken");
-                assert!(matches!(error, SegmentError::Unusable(_)), "{error}");
-            }
-        });
-        assert_eq!(log.matches("ERROR").count(), 1, "{log}");
-        assert_eq!(enlarged_by(&*retoucher), "GPU");
-    }
-}
-
-#[test]
-fn the_cpu_is_used_without_a_gpu() {
-    for choice in [DeviceChoice::Auto, DeviceChoice::Cpu] {
-        let device = ActiveDevice::new(&choice, None);
-        let segmenter = device.segmenter(&Weights::embedded(), 1).expect("the CPU computes");
-        assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
-        assert_eq!(device.retoucher().faces(&picture(), FaceSearch::All).expect("the CPU computes"), []);
-    }
 }
 
 #[cfg(feature = "gpu")]
