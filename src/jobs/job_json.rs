@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::jobs::secret::DaemonSecret;
     use crate::jobs::tests::job;
-    use crate::store::Job;
+    use crate::store::{Job, JobError};
 
     const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
     const LATER: UnixSeconds = UnixSeconds(NOW.0 + 3600);
@@ -91,5 +91,13 @@ mod tests {
             assert!(body.get("result_url").is_none(), "{body}");
             assert_eq!((&body["result_expired"], &body["output_seconds"]), (&true.into(), &1.5015.into()));
         }
+    }
+    #[tokio::test]
+    async fn a_failed_job_has_its_error() {
+        let error = Some(JobError { code: "cancelled".into(), message: "it was cancelled".into() });
+        let body = rendered(Job { state: JobState::Failed, error, ..job("key_1") }, NOW).await;
+        assert_eq!(body["status"], "error");
+        assert_eq!(body["error"], json!({ "code": "cancelled", "message": "it was cancelled" }));
+        assert!(body.get("result_url").is_none() && body.get("output_seconds").is_none());
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn http2_has_no_timeout_of_later_heads_and_frames_without_a_request_keep_no_connection() {
+    fn later_heads_have_a_timeout_except_on_http2_where_frames_without_a_request_keep_no_connection() {
         for (version, is_http1) in [(Version::HTTP_11, true), (Version::HTTP_2, false)] {
             let activity = Activity::new(Instant::now());
             drop(activity.begin(version));
