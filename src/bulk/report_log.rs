@@ -191,9 +191,17 @@ mod tests {
     fn a_file_that_is_not_a_report_is_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("photo.jpg");
-        for text in [&b"\xff\xd8\xff\n\n\n"[..], b"{}\n{}\n", b"one\ntwo\n"] {
+        let row = serde_json::to_string(&row("a", "1", Status::Done)).unwrap();
+        let damaged = format!("{row}\nnonsense\n{row}\n");
+        for (text, wrong_line) in
+            [(&b"\xff\xd8\xff\n\n\n"[..], 1), (b"{}\n{}\n", 1), (b"one\ntwo\n", 1), (damaged.as_bytes(), 2)]
+        {
             fs::write(&path, text).unwrap();
-            assert!(matches!(ReportLog::open(&path, "p"), Err(ReportError::NotAReport { line: 1, .. })));
+            let refused = ReportLog::open(&path, "p");
+            assert!(
+                matches!(&refused, Err(ReportError::NotAReport { line, .. }) if *line == wrong_line),
+                "{refused:?}"
+            );
             assert_eq!(fs::read(&path).unwrap(), text);
         }
     }

@@ -90,22 +90,3 @@ impl<R: Read> ReportReader<R> {
         self.valid_bytes
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bulk::Status;
-    use std::fs;
-
-    #[test]
-    fn an_invalid_line_in_the_middle_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("report.jsonl");
-        let row = ReportRow { source: "a".into(), status: Status::Done, ..ReportRow::default() };
-        let good = serde_json::to_string(&row).unwrap() + "\n";
-        fs::write(&path, format!("{good}nonsense\n{good}")).unwrap();
-        let mut rows = ReportReader::open(&path).unwrap();
-        assert!(rows.next().unwrap().is_some());
-        assert!(matches!(rows.next(), Err(ReportError::NotAReport { line: 2, .. })));
-    }
-}

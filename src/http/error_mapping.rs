@@ -357,14 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_jobs_that_cannot_be_read_are_an_error_that_says_so() {
-        let reason = "job job_1: malformed record".to_owned();
-        let error = ApiError::from(JobsError::Read(OpenError::Corrupt { path: "/secret/path".into(), reason }));
-        assert_eq!((error.code, error.message.as_str()), (ErrorCode::InternalError, "records of jobs cannot be read"));
-    }
-
-    #[test]
-    fn temporary_failures_of_jobs_are_503_with_retry_after() {
+    fn temporary_failures_of_jobs_are_503_with_retry_after_and_others_are_not() {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
         let change = JobsError::Write;
         for error in [
@@ -385,5 +378,8 @@ mod tests {
         for error in [change(ChangeError::Storage("lost".into())), JobsError::Write(ChangeError::Closed)] {
             assert_eq!(ApiError::from(error).code, ErrorCode::InternalError);
         }
+        let reason = "job job_1: malformed record".to_owned();
+        let error = ApiError::from(JobsError::Read(OpenError::Corrupt { path: "/secret/path".into(), reason }));
+        assert_eq!((error.code, error.message.as_str()), (ErrorCode::InternalError, "records of jobs cannot be read"));
     }
 }

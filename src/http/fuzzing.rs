@@ -149,17 +149,9 @@ mod tests {
     use crate::fuzzing::replay;
 
     #[test]
-    fn seeds_of_forms_pass() {
+    fn seeds_pass() {
         replay("form", form);
-    }
-
-    #[test]
-    fn seeds_of_json_pass() {
         replay("json", json);
-    }
-
-    #[test]
-    fn seeds_of_heads_pass() {
         replay("head", head);
     }
 }

@@ -82,6 +82,13 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_is_none_is_a_mistake() {
+        let mistakes = with_places(&["s3://shop", "/srv/shop", "s3://shop/../x"]).validate();
+        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+        assert!(mistakes.iter().all(|mistake| mistake.starts_with("jobs.bulk_places: ")), "{mistakes:?}");
+    }
+
+    #[test]
     fn bulk_runs_are_allowed_by_account_and_place_and_by_default_to_none() {
         let config = with_places(&["s3://shop/photos", "gs://archive", "s3://shop/r.jsonl"]);
         assert_eq!(config.validate(), Vec::<String>::new());

@@ -75,20 +75,3 @@ impl JobsConfig {
         wrong.chain(sizes).chain(no_places).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with_places(account: &str, places: &[&str]) -> JobsConfig {
-        let places = places.iter().map(|&place| place.to_owned()).collect();
-        JobsConfig { bulk_places: BTreeMap::from([(account.to_owned(), places)]), ..JobsConfig::default() }
-    }
-
-    #[test]
-    fn a_place_that_is_none_is_a_mistake() {
-        let mistakes = with_places("shop", &["s3://shop", "/srv/shop", "s3://shop/../x"]).validate();
-        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
-        assert!(mistakes.iter().all(|mistake| mistake.starts_with("jobs.bulk_places: ")), "{mistakes:?}");
-    }
-}

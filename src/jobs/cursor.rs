@@ -50,7 +50,9 @@ mod tests {
             let cursor = Cursor::parse(text).expect(text);
             assert_eq!(cursor.to_string(), text);
         }
-        for text in ["1.bulk_'", "1.bulk_\0", "bulk_3f0c9a1be2d4", ".bulk_3f0c9a1be2d4"] {
+        let malformed = "x x.job_0123456789abcdefABCDEF01 99999999999999999999.bulk_3f0c9a1be2d4 1.bulk_' 1.bulk_\0 \
+            bulk_3f0c9a1be2d4 .bulk_3f0c9a1be2d4";
+        for text in malformed.split_whitespace().chain([""]) {
             assert_eq!(Cursor::parse(text), None, "{text}");
         }
     }

@@ -169,12 +169,6 @@ mod tests {
         assert_eq!(first.derive("x"), again.derive("x"));
         let other = tempfile::tempdir().expect("a folder");
         assert_ne!(first.derive("x"), DaemonSecret::open(other.path()).expect("another").derive("x"));
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(folder.path().join(FILE)).expect("it is there").permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
     }
 
     #[test]

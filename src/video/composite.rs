@@ -189,14 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_matte_gives_a_transparent_frame() {
-        let (frame, _) = halves();
-        let empty = FrameMatte::Host(AlphaMatte::empty(frame.size()));
-        let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &empty);
-        assert!(composite.pixels().iter().all(|&byte| byte == 0));
-    }
-
-    #[test]
     fn chroma_blocks_contain_only_the_subjects_colour() {
         // Columns 6 and 7 are a transparent block, 4 and 5 a mixed one; column 8 is a block of one column.
         let (frame, _) = halves();

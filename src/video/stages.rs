@@ -315,18 +315,3 @@ fn composited(
     let encoding = began.elapsed() - matting;
     (bytes.map(|bytes| Composited { bytes, _permit: permit, state }), matting, encoding)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_are_two_seconds_in_whole_batches() {
-        let frames = |frames, seconds| segment_frames(Rate { frames, seconds });
-        assert_eq!(frames(30, 1), 60);
-        assert_eq!(frames(30_000, 1001), 60);
-        assert_eq!(frames(25, 1), 52);
-        assert_eq!(frames(60, 1), 120);
-        assert_eq!(frames(1, 100), 4);
-    }
-}

@@ -84,18 +84,6 @@ mod tests {
         assert!((longer - (-1_f64).exp()).abs() < error, "{longer}");
     }
 
-    /// The counts in intervals of a Poisson process have a variance like their mean; equal gaps would have none.
-    #[test]
-    fn counts_in_intervals_have_the_variance_of_a_poisson_process() {
-        let mut counts = vec![0.0; 2000];
-        for at in poisson(10.0, 3).map(|at| at.as_secs_f64()).take_while(|&at| at < 2000.0) {
-            counts[at as usize] += 1.0;
-        }
-        let mean = counts.iter().sum::<f64>() / 2000.0;
-        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 2000.0;
-        assert!((mean - 10.0).abs() < 0.4 && (variance / mean - 1.0).abs() < 0.16, "{mean} {variance}");
-    }
-
     #[test]
     fn every_round_has_every_photo_and_the_order_is_that_of_the_seed() {
         let order = |seed| {

@@ -88,14 +88,4 @@ mod tests {
         assert!(interval.low > 1.1 && interval.low < 1.2 && interval.high > 1.2 && interval.high < 1.3, "{interval:?}");
         assert_eq!(ratio(&a, &b, mean), interval);
     }
-
-    #[test]
-    fn a_resample_has_the_length_of_the_series_and_its_neighbours() {
-        let series: Vec<f64> = (0..10).map(f64::from).collect();
-        let resampled = resample(&series, &mut ChaCha8Rng::seed_from_u64(3));
-        assert_eq!(resampled.len(), 10);
-        for block in resampled.chunks(4) {
-            assert!(block.windows(2).all(|pair| pair[1] == (pair[0] + 1.0) % 10.0), "{resampled:?}");
-        }
-    }
 }

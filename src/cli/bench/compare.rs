@@ -233,18 +233,6 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_of_one_run_show_no_change() {
-        let run = latencies(1400, 1.0);
-        let (first, second) = run.split_at(700);
-        let comparison = compare(first, second);
-        assert!(comparison.rows.iter().all(|row| row.change == Change::NotShown), "{}", comparison.text());
-        let metrics: Vec<_> = comparison.rows.iter().map(|row| row.metric.as_str()).collect();
-        let expected = ["images/s", "mean latency, ms", "p50 latency, ms", "p90 latency, ms", "p95 latency, ms"];
-        assert_eq!(metrics[..5], expected);
-        assert_eq!(metrics[5..], ["p99 latency, ms", "decode, mean ms", "matte, mean ms", "other, mean ms"]);
-    }
-
-    #[test]
     fn a_change_of_20_percent_is_shown_in_both_directions() {
         let run = latencies(400, 1.0);
         let slower: Vec<f64> = latencies(800, 1.2)[400..].to_vec();

@@ -211,15 +211,6 @@ mod tests {
         assert!("localhost:8080".parse::<DaemonUrl>().is_err());
     }
 
-    #[test]
-    fn a_form_has_its_fields_before_its_files() {
-        let body = form(&[("edge".into(), "hard".into())], &[("file", b"abc")]);
-        let text = std::str::from_utf8(&body).unwrap();
-        let (fields, files) = text.split_once("name=\"file\"").expect("a file");
-        assert!(fields.contains("name=\"edge\"\r\n\r\nhard\r\n"), "{text}");
-        assert!(files.contains("\r\n\r\nabc\r\n--") && text.ends_with("--\r\n"), "{text}");
-    }
-
     /// Answers every request of a connection after 50 ms: 200 to the first connection, 429 to the others.
     async fn slow_server(listener: TcpListener) {
         let mut accepted = 0;
@@ -255,8 +246,7 @@ mod tests {
         assert_eq!((a.outcome, b.outcome), (Outcome::Done, Outcome::Refused));
         assert_eq!(a.stages, [("matte".to_owned(), 7.0)]);
         assert_eq!(client.peak_connections(), 2);
-        assert!(a.waited < Duration::from_millis(40) && c.waited >= Duration::from_millis(40), "{:?}", c.waited);
-        assert!(c.took >= Duration::from_millis(40), "{:?}", c.took);
+        assert!(c.waited.min(c.took) >= Duration::from_millis(40), "{:?} {:?}", c.waited, c.took);
 
         let soon = Some(Instant::now() + Duration::from_millis(10));
         let (_, _, given_up) = tokio::join!(client.send(0, None), client.send(0, None), client.send(0, soon));

@@ -51,15 +51,3 @@ impl Machine {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine_has_cores_and_memory() {
-        let machine = Machine::this();
-        assert!(machine.cores >= 1 && machine.memory_bytes > 100 << 20, "{machine:?}");
-        assert!(machine.line().contains(&machine.instructions), "{}", machine.line());
-    }
-}

@@ -232,14 +232,6 @@ mod tests {
     }
 
     #[test]
-    fn positions_follow_the_scale() {
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-        close(Axis::linear("", 100.0).position(25.0), 0.25);
-        close(Axis::log("", 1.0, 100.0).position(10.0), 0.5);
-        close(Axis::percentiles("", 0.999).position(0.9), 1.0 / 3.0);
-    }
-
-    #[test]
     fn text_is_escaped() {
         assert_eq!(escape("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
     }

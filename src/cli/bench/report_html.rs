@@ -277,13 +277,4 @@ mod tests {
         let page = page(&record(Scenario::Offline, &[80.0; 70]));
         assert!(!page.contains("Latency distribution") && page.contains("matte 48.0 ms, 60 %"), "{page}");
     }
-
-    #[test]
-    fn a_distribution_is_thinned_and_keeps_its_end() {
-        let sorted: Vec<f64> = (0..100_000).map(f64::from).collect();
-        let points = quantiles(&sorted);
-        assert!(points.len() <= MAX_POINTS + 1, "{}", points.len());
-        assert_eq!(points.last().map(|(_, latency)| *latency), Some(99_999.0));
-        assert_eq!(quantiles(&[7.0]), [(0.5, 7.0)]);
-    }
 }

@@ -240,19 +240,3 @@ fn open_uncreated(text: &str) -> Result<StorageLocation, Failure> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_folder_is_opened_without_creating_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("file://{}/a%20b/c/", folder.path().display());
-        let location = open_uncreated(&url).unwrap();
-        assert!(!folder.path().join("a b").exists());
-        assert_eq!(location.address_prefix(), StorageLocation::open(&url, true).unwrap().address_prefix());
-        assert_eq!(open_uncreated("s3://shop/x/").unwrap().address_prefix(), "s3://shop/x/");
-        assert!(open_uncreated("ftp://shop").is_err() && open_uncreated("file://host/x").is_err());
-    }
-}

@@ -124,20 +124,4 @@ mod tests {
             assert_ne!(prepared(other).run.id, first.run.id);
         }
     }
-
-    #[test]
-    fn a_place_that_cannot_be_used_is_refused_by_its_field() {
-        let folder = tempfile::tempdir().unwrap();
-        // As `prepare` resolves it.
-        let root = folder.path().canonicalize().unwrap();
-        let url = |name: &str| format!("file://{}/{name}", root.display());
-        let param = |from: &str, to: &str| match require_usable(from, to) {
-            Err(BulkRefusal::Parameter { param, .. }) => param,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(param(&url("missing"), &url("out")), "from");
-        assert!(!folder.path().join("out").exists(), "no destination without a source");
-        assert_eq!(param(&url(""), "ftp://host/x"), "to");
-        assert_eq!(param(&url(""), &url("")), "to");
-    }
 }

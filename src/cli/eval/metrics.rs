@@ -276,17 +276,6 @@ mod tests {
     ];
 
     #[test]
-    fn a_perfect_matte_has_no_error_and_an_inverted_one_no_iou() {
-        let truth = disc(44, 29, 22, 500);
-        let perfect = compare(&truth, &truth, WIDTH, &Reference::of(&truth, WIDTH));
-        assert_eq!((perfect.mae, perfect.iou, perfect.boundary_iou), (0.0, 1.0, 1.0));
-        let matting = perfect.matting.unwrap();
-        assert_eq!((matting.sad, matting.mse, matting.gradient, matting.connectivity), (0.0, 0.0, 0.0, 0.0));
-        let inverted: Vec<u8> = truth.iter().map(|value| 255 - value).collect();
-        assert_eq!(compare(&inverted, &truth, WIDTH, &Reference::of(&truth, WIDTH)).iou, 0.0);
-    }
-
-    #[test]
     fn a_subject_cut_by_the_border_has_its_boundary_there() {
         // All members, one pixel deep: the frame of the picture and nothing else.
         let band = inner_band(&[true; 20], 5, 1);

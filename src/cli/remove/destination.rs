@@ -93,14 +93,11 @@ mod tests {
             assert!(Destination::new(&output, std::slice::from_ref(&several)).is_err(), "{}", several.display());
             assert_eq!(Destination::new(root.path(), &[several]), Ok(Destination::Folder(root.path().to_owned())));
         }
-        assert_eq!(Destination::new(Path::new("-"), &["missing.jpg".into()]), Ok(Destination::Stdout));
-    }
-
-    #[test]
-    fn standard_output_takes_one_picture_and_standard_input_needs_a_name() {
         let stdio = PathBuf::from("-");
-        assert_eq!(Destination::new(&stdio, std::slice::from_ref(&stdio)), Ok(Destination::Stdout));
+        for one in [stdio.as_path(), Path::new("missing.jpg")] {
+            assert_eq!(Destination::new(&stdio, &[one.to_owned()]), Ok(Destination::Stdout));
+        }
         assert!(Destination::new(&stdio, &["a.jpg".into(), "b.jpg".into()]).is_err());
-        assert!(Destination::new(Path::new("folder"), &[stdio]).is_err());
+        assert!(Destination::new(Path::new("folder"), &[stdio]).is_err(), "standard input needs a name");
     }
 }

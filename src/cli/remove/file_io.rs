@@ -70,30 +70,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_replaces_the_old_one_without_temporary_files() {
+    fn writing_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a/b.png");
-        write_file(&path, b"one").unwrap();
-        write_file(&path, b"two").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_name_of_the_maximum_length_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(format!("{}.png", "n".repeat(251)));
-        write_file(&path, b"x").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"x");
-    }
-
-    #[test]
-    fn a_failed_rename_leaves_no_temporary_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let taken = folder.path().join("taken.png");
+        // A name of the maximum length.
+        let path = folder.path().join(format!("a/{}.png", "n".repeat(251)));
+        for text in [b"one", b"two"] {
+            write_file(&path, text).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), text);
+        }
+        let taken = folder.path().join("a/taken.png");
         fs::create_dir(&taken).unwrap();
         assert!(write_file(&taken, b"x").is_err());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 2);
     }
 
     #[test]

@@ -283,70 +283,74 @@ mod tests {
         (tasks.collect(), resolved.rejected.iter().map(|rejected| show(&rejected.input)).collect())
     }
 
-    #[test]
-    fn a_folder_keeps_its_tree_and_other_files_are_ignored() {
-        let root = folder_with(&["in/b/c.JPG", "in/a.webp", "in/notes.txt", "in/.hidden/x.png"]);
-        let (tasks, rejected) = lines(root.path(), &["in"], "out");
-        assert_eq!(tasks, ["in/a.webp > out/a.png", "in/b/c.JPG > out/b/c.png"]);
-        assert!(rejected.is_empty());
+    /// Inputs relative to a folder, the output, the expected tasks, and the inputs that are rejected.
+    type Case = (&'static [&'static str], &'static str, &'static [&'static str], &'static [&'static str]);
+
+    #[track_caller]
+    fn check(files: &[&str], cases: &[Case]) {
+        let root = folder_with(files);
+        for &(inputs, output, tasks, rejected) in cases {
+            let (resolved, refused) = lines(root.path(), inputs, output);
+            assert_eq!((&resolved[..], &refused[..]), (&owned(tasks)[..], &owned(rejected)[..]), "{inputs:?} {output}");
+        }
+    }
+
+    fn owned(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|&text| text.to_owned()).collect()
     }
 
     #[test]
-    fn a_glob_keeps_the_tree_below_its_first_wildcard() {
-        let root = folder_with(&["in/x/a.jpg", "in/y/b.jpg", "in/y/b.txt"]);
-        let (tasks, _) = lines(root.path(), &["in/*/*.jpg"], "out");
-        assert_eq!(tasks, ["in/x/a.jpg > out/x/a.png", "in/y/b.jpg > out/y/b.png"]);
+    fn folders_and_globs_keep_their_trees_without_hidden_and_other_files() {
+        check(
+            &["in/b/c.JPEG", "in/a.jpg", "in/notes.txt", "in/.hidden/x.jpg", "in/._a.jpg", "in/x/a.jpg", "in/x/b.txt"],
+            &[
+                (
+                    &["in"],
+                    "out",
+                    &["in/a.jpg > out/a.png", "in/b/c.JPEG > out/b/c.png", "in/x/a.jpg > out/x/a.png"],
+                    &[],
+                ),
+                (&["in/*.jpg", "in/*/*.jpg"], "out", &["in/a.jpg > out/a.png", "in/x/a.jpg > out/x/a.png"], &[]),
+                (&["in/._a.jpg"], "out", &["in/._a.jpg > out/._a.png"], &[]),
+            ],
+        );
     }
 
     #[test]
     fn of_two_inputs_with_one_output_the_second_is_rejected() {
-        let root = folder_with(&["in/a.jpg", "in/a.png", "in/b.jpg"]);
-        let (tasks, rejected) = lines(root.path(), &["in"], "out");
-        assert_eq!(tasks, ["in/a.jpg > out/a.png", "in/b.jpg > out/b.png"]);
-        assert_eq!(rejected, ["in/a.png"]);
+        let tasks = &["in/a.jpg > out/a.png", "in/b.jpg > out/b.png"];
+        check(&["in/a.jpg", "in/a.png", "in/b.jpg"], &[(&["in"], "out", tasks, &["in/a.png"])]);
+    }
+
+    #[test]
+    fn an_output_folder_inside_the_inputs_is_not_searched() {
+        check(
+            &["in/a.jpg", "in/out/a.png", "in/out/b/c.png"],
+            &[
+                (&["in"], "in/out", &["in/a.jpg > in/out/a.png"], &[]),
+                (&["in/**/*.*"], "in/out", &["in/a.jpg > in/out/a.png"], &[]),
+                // An output folder that is or contains the base has originals.
+                (&["in/*.jpg"], "in", &["in/a.jpg > in/a-cutout.png"], &[]),
+                (&["in/*.jpg"], "", &["in/a.jpg > a.png"], &[]),
+            ],
+        );
     }
 
     #[test]
     fn results_in_their_inputs_folder_get_a_suffix_and_are_not_processed_again() {
-        let root = folder_with(&["in/a.png", "in/b.jpg"]);
-        let expected = ["in/a.png > in/a-cutout.png", "in/b.jpg > in/b-cutout.png"];
-        assert_eq!(lines(root.path(), &["in"], "in").0, expected);
-        fs::write(root.path().join("in/a-cutout.png"), b"x").unwrap();
-        assert_eq!(lines(root.path(), &["in"], "in"), (expected.map(String::from).to_vec(), vec![]));
-    }
-
-    #[test]
-    fn an_output_folder_inside_the_input_folder_is_not_searched() {
-        let root = folder_with(&["in/a.jpg", "in/out/old.png"]);
-        assert_eq!(lines(root.path(), &["in"], "in/out").0, ["in/a.jpg > in/out/a.png"]);
-    }
-
-    #[test]
-    fn an_output_folder_that_a_glob_finds_is_not_searched() {
-        let root = folder_with(&["in/a.jpg", "in/out/a.png", "in/out/b/c.png"]);
-        assert_eq!(lines(root.path(), &["in/**/*.*"], "in/out"), (vec!["in/a.jpg > in/out/a.png".into()], vec![]));
-        // An output folder that is or contains the base has originals.
-        assert_eq!(lines(root.path(), &["in/*.jpg"], "in").0, ["in/a.jpg > in/a-cutout.png"]);
-        assert_eq!(lines(root.path(), &["in/*.jpg"], "").0, ["in/a.jpg > a.png"]);
-    }
-
-    #[test]
-    fn results_in_their_inputs_folder_in_another_format_are_not_processed_again() {
-        let root = folder_with(&["in/a.jpg", "in/a-cutout.webp", "in/b-cutout.jpg"]);
-        let expected = ["in/a.jpg > in/a-cutout.png", "in/b-cutout.jpg > in/b-cutout-cutout.png"];
-        assert_eq!(lines(root.path(), &["in"], "in"), (expected.map(String::from).to_vec(), vec![]));
-        assert_eq!(lines(root.path(), &["in/*"], "in"), (expected.map(String::from).to_vec(), vec![]));
-        let named = ["in/a.jpg > in/a-cutout.png", "in/a-cutout.webp > in/a-cutout-cutout.png"];
-        assert_eq!(lines(root.path(), &["in/a.jpg", "in/a-cutout.webp"], "in").0, named);
-        // In another folder they are pictures like any other.
-        assert_eq!(lines(root.path(), &["in"], "out").0.len(), 3);
-    }
-
-    #[test]
-    fn a_wildcard_matches_no_hidden_file_and_one_that_is_named_is_taken() {
-        let root = folder_with(&["in/a.jpg", "in/._a.jpg", "in/.b/c.jpg"]);
-        assert_eq!(lines(root.path(), &["in/*.jpg", "in/*/*.jpg"], "out").0, ["in/a.jpg > out/a.png"]);
-        assert_eq!(lines(root.path(), &["in/._a.jpg"], "out").0, ["in/._a.jpg > out/._a.png"]);
+        let again = &["in/a.jpg > in/a-cutout.png", "in/b-cutout.jpg > in/b-cutout-cutout.png"];
+        let named = &["in/a.jpg > in/a-cutout.png", "in/a-cutout.webp > in/a-cutout-cutout.png"];
+        let elsewhere =
+            &["in/a-cutout.webp > out/a-cutout.png", "in/a.jpg > out/a.png", "in/b-cutout.jpg > out/b-cutout.png"];
+        check(
+            &["in/a.jpg", "in/a-cutout.webp", "in/b-cutout.jpg"],
+            &[
+                (&["in"], "in", again, &[]),
+                (&["in/*"], "in", again, &[]),
+                (&["in/a.jpg", "in/a-cutout.webp"], "in", named, &[]),
+                (&["in"], "out", elsewhere, &[]),
+            ],
+        );
     }
 
     #[test]
@@ -397,25 +401,19 @@ mod tests {
         let output = root.path().join("out");
         let resolved = resolve(&inputs, &Destination::new(&output, &inputs).unwrap(), "png", false);
         assert_eq!((resolved.tasks.len(), resolved.rejected.len()), (1, 1));
-        for (file, is_one) in [
-            ("in/a.jpg", true),
-            ("in/a.png", true),
-            ("in/../out/a.png", true),
-            ("sheet.png", false),
-            ("out/s.png", false),
-        ] {
-            assert_eq!(resolved.contains(&root.path().join(file)), is_one, "{file}");
-        }
+        let contains = |file: &str| resolved.contains(&root.path().join(file));
+        assert_eq!(["in/a.jpg", "in/a.png", "in/../out/a.png"].map(contains), [true; 3]);
+        assert_eq!(["sheet.png", "out/s.png"].map(contains), [false; 2]);
     }
 
     #[test]
     fn an_input_is_never_overwritten_even_when_given_as_output() {
-        let root = folder_with(&["a.png", "in/a.jpg"]);
-        let (tasks, rejected) = lines(root.path(), &["a.png"], "a.png");
-        assert!(tasks.is_empty());
-        assert_eq!(rejected, ["a.png"]);
-        let (tasks, rejected) = lines(root.path(), &["in/a.jpg", "a.png"], "");
-        assert_eq!(tasks, ["a.png > a-cutout.png"]);
-        assert_eq!(rejected, ["in/a.jpg"]);
+        check(
+            &["a.png", "in/a.jpg"],
+            &[
+                (&["a.png"], "a.png", &[], &["a.png"]),
+                (&["in/a.jpg", "a.png"], "", &["a.png > a-cutout.png"], &["in/a.jpg"]),
+            ],
+        );
     }
 }

@@ -93,13 +93,13 @@ mod tests {
         let address = listening.local_addr().unwrap();
         let connected = net::TcpStream::connect(address).unwrap();
         assert_eq!(tcp_listener(listening).unwrap().local_addr().unwrap(), address);
-        let not_listening = net::TcpListener::from(rustix::fd::OwnedFd::from(connected));
-        assert_eq!(tcp_listener(not_listening).unwrap_err().to_string(), "not a listening TCP socket");
-        let file = net::TcpListener::from(rustix::fd::OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
-        assert!(tcp_listener(file).is_err());
         let folder = tempfile::tempdir().unwrap();
         let local = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
-        let local = net::TcpListener::from(rustix::fd::OwnedFd::from(local));
-        assert_eq!(tcp_listener(local).unwrap_err().to_string(), "not a listening TCP socket");
+        for other in [rustix::fd::OwnedFd::from(connected), local.into()] {
+            let refused = tcp_listener(other.into()).unwrap_err();
+            assert_eq!(refused.to_string(), "not a listening TCP socket");
+        }
+        let file = rustix::fd::OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        assert!(tcp_listener(file.into()).is_err());
     }
 }

@@ -33,22 +33,3 @@ pub(super) fn scan(folders: &Folders) -> Scan {
     }
     scan
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::test_files::folder_with;
-
-    #[test]
-    fn pictures_of_all_levels_are_found_without_results_and_hidden_files() {
-        let files = ["in/b.png", "in/a/c.webp", "in/a/notes.txt", "in/.x/d.jpg", "in/.e.jpg", "in/out/b.png"];
-        let root = folder_with(&files);
-        std::fs::create_dir(root.path().join("in/folder.jpg")).unwrap();
-        let folders = Folders::new(&root.path().join("in"), &root.path().join("in/out"), "png").unwrap();
-        let scan = scan(&folders);
-        let names: Vec<_> =
-            scan.pictures.iter().map(|(path, _)| path.strip_prefix(folders.input()).unwrap().to_owned()).collect();
-        assert_eq!(names, [PathBuf::from("a/c.webp"), PathBuf::from("b.png")]);
-        assert!(scan.errors.is_empty());
-    }
-}

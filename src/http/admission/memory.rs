@@ -226,7 +226,6 @@ fn unread_replies_error() -> ApiError {
 mod tests {
     use super::*;
     use futures_util::FutureExt;
-    use futures_util::future::join_all;
 
     const MEGABYTE: usize = 1_000_000;
 
@@ -322,23 +321,6 @@ mod tests {
         assert!(waiting.as_mut().now_or_never().is_none(), "a slice keeps the whole buffer");
         drop(last);
         assert!(waiting.as_mut().now_or_never().is_some());
-    }
-
-    #[tokio::test]
-    async fn an_account_that_does_not_read_leaves_memory_for_others_and_is_refused() {
-        let memory = Memory::new(160, 0);
-        let (account, other) = (memory.of("a"), memory.of("b"));
-        let _unread = account.hold(picture(70), soon()).await.expect("room");
-        let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| account.hold(picture(1), soon()).boxed()).collect();
-        account.refuse_when_unread().expect("none waits");
-        assert!(waiting.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
-        let refused = [account.refuse_when_unread(), account.hold(picture(1), soon()).await.map(drop)];
-        assert!(refused.into_iter().all(|one| one.is_err_and(|error| error.code == ErrorCode::RateLimitExceeded)));
-        let others = join_all((0..2).map(|_| other.hold(picture(5), soon()))).await;
-        assert!(others.iter().all(Result::is_ok));
-        assert_eq!(memory.0.replies.free(), 0);
-        drop(waiting);
-        account.refuse_when_unread().expect("those that left wait no longer");
     }
 
     #[tokio::test]

@@ -97,37 +97,29 @@ mod tests {
         Frame::new(Size::new(width, height), Buffer::from(pixels.as_flattened().to_vec()))
     }
 
-    fn png(pixels: &[[u8; 4]], width: u32) -> Bytes {
-        let options = EncodeOptions {
-            format: OutputFormat::Png,
-            quality: Quality::DEFAULT,
-            png: PngEffort::default(),
-            channels: Channels::Rgba,
-        };
-        codec::encode(Composite::unchanged(frame(pixels, width)), &options).expect("a PNG").bytes
-    }
-
     #[test]
-    fn transparent_pixels_get_the_nearest_colour() {
+    fn transparent_pixels_get_the_nearest_colour_and_a_picture_without_subject_is_black() {
         let (none, red, blue) = ([0; 4], [200, 0, 0, 255], [0, 0, 200, 10]);
         let mut frame = frame(&[none, none, none, none, red, none, blue, none, none], 3);
         fill_transparent(&mut frame);
         let rows = |y| [0, 1, 2].map(|x| frame.pixel(x, y));
         let (red, blue) = ([200, 0, 0, 255], [0, 0, 200, 255]);
         assert_eq!([rows(0), rows(1), rows(2)], [[red; 3], [red; 3], [blue; 3]]);
-    }
-
-    #[test]
-    fn a_picture_without_subject_is_black() {
-        let mut frame = frame(&[[9, 9, 9, 0]; 4], 2);
-        fill_transparent(&mut frame);
-        assert_eq!(frame.pixels(), [[0, 0, 0, 255]; 4].as_flattened());
+        let mut empty = self::frame(&[[9, 9, 9, 0]; 4], 2);
+        fill_transparent(&mut empty);
+        assert_eq!(empty.pixels(), [[0, 0, 0, 255]; 4].as_flattened());
     }
 
     #[test]
     fn the_archive_holds_the_colours_and_the_matte() {
         let pixels: Vec<_> = (0..64 * 64).map(|at| if at % 64 < 32 { [0; 4] } else { [180, 90, 30, 128] }).collect();
-        let png = png(&pixels, 64);
+        let options = EncodeOptions {
+            format: OutputFormat::Png,
+            quality: Quality::DEFAULT,
+            png: PngEffort::default(),
+            channels: Channels::Rgba,
+        };
+        let png = codec::encode(Composite::unchanged(frame(&pixels, 64)), &options).expect("a PNG").bytes;
         let header = codec::probe(&png, &Limits::default()).expect("a PNG");
         let archive = zip_files(&png, &header).expect("an archive");
         let mut archive = zip::ZipArchive::new(Cursor::new(archive)).expect("a ZIP archive");

@@ -331,10 +331,6 @@ mod tests {
         assert_eq!(parse_json(nested.as_bytes(), NAMES).expect("JSON"), [("size".to_owned(), "1.5".to_owned())]);
         let long = format!("size={}", "x".repeat(MAX_TEXT + 1));
         assert!(parse_urlencoded(long.as_bytes(), NAMES).is_err());
-    }
-
-    #[test]
-    fn unset_values_count_as_not_sent() {
         for text in ["", "  ", "undefined", "null"] {
             let sent = ParsedBody { texts: vec![("crop".into(), text.into())], files: Vec::new() };
             assert_eq!(sent.text("crop"), None, "{text:?}");

@@ -222,14 +222,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_valid_and_survive_a_round_trip() {
-        assert!(HttpConfig::default().validate().is_empty());
-        let text = toml::to_string(&HttpConfig::default()).expect("plain data");
-        assert!(text.contains("header_timeout = \"10s\"\n"), "{text}");
-        assert_eq!(toml::from_str::<HttpConfig>(&text).expect("its own text"), HttpConfig::default());
-    }
-
-    #[test]
     fn all_errors_are_reported_at_once() {
         let config = HttpConfig {
             max_connections: 0,

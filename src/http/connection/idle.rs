@@ -39,34 +39,37 @@ pub(crate) async fn idle_for<B: Future<Output = bool>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::pin::pin;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use tokio::time::sleep;
+    use futures_util::FutureExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    const MOMENT: Duration = Duration::from_millis(20);
+    const AFTER: Option<Duration> = Some(Duration::from_millis(1));
 
     #[tokio::test]
     async fn a_daemon_is_idle_after_the_last_connection_and_the_last_job() {
-        let (open, busy) = (watch::Sender::new(1), AtomicBool::new(true));
-        let is_busy = || async { busy.load(Ordering::Relaxed) };
-        let mut idle = pin!(idle_for(Some(Duration::from_millis(1)), open.subscribe(), is_busy));
-        assert!(timeout(MOMENT, &mut idle).await.is_err(), "a connection is open");
-        open.send_replace(0);
-        assert!(timeout(MOMENT, &mut idle).await.is_err(), "a job is unfinished");
-        open.send_replace(1);
-        busy.store(false, Ordering::Relaxed);
-        assert!(timeout(MOMENT, &mut idle).await.is_err(), "a connection is open again");
-        open.send_replace(0);
-        idle.await;
+        let (open, calls) = (watch::Sender::new(1), AtomicUsize::new(0));
+        // A job is unfinished at the first call, and a connection arrives during the second one.
+        let is_busy = || {
+            let call = calls.fetch_add(1, Ordering::Relaxed);
+            open.send_replace(usize::from(call == 1));
+            async move { call == 0 }
+        };
+        let mut connections = open.subscribe();
+        let clients = async {
+            assert_eq!(calls.load(Ordering::Relaxed), 0, "a connection is open");
+            open.send_replace(0);
+            connections.wait_for(|open| *open > 0).await.expect("it is there");
+            open.send_replace(0);
+        };
+        tokio::join!(idle_for(AFTER, open.subscribe(), is_busy), clients);
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]
     async fn without_the_setting_or_a_listener_a_daemon_is_never_idle() {
         let open = watch::Sender::new(0);
-        assert!(timeout(MOMENT, idle_for(None, open.subscribe(), || async { false })).await.is_err());
+        assert!(idle_for(None, open.subscribe(), || async { false }).now_or_never().is_none());
         let ended = open.subscribe();
         drop(open);
-        sleep(Duration::from_millis(1)).await;
-        assert!(timeout(MOMENT, idle_for(Some(Duration::from_millis(1)), ended, || async { false })).await.is_err());
+        assert!(idle_for(AFTER, ended, || async { false }).now_or_never().is_none());
     }
 }

@@ -169,10 +169,8 @@ mod tests {
             "PROXY TCP4 192.0.2.256 198.51.100.1 4711 443",
             "PROXY TCP4 2001:db8::1 2001:db8::2 4711 443",
             "PROXY TCP6 192.0.2.1 198.51.100.1 4711 443",
-            "PROXY UDP4 192.0.2.1 198.51.100.1 4711 443",
             "PROXY UNKNOWNS",
             "PROXY tcp4 192.0.2.1 198.51.100.1 4711 443",
-            "proxy TCP4 192.0.2.1 198.51.100.1 4711 443",
             "GET / HTTP/1.1",
         ] {
             assert!(read_all(format!("{line}\r\n\r\n").as_bytes()).await.is_err(), "{line}");

@@ -147,27 +147,11 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn the_contract_is_the_same_in_both_notations() {
-        let yaml: Value = serde_yaml_ng::from_str(yaml()).expect("YAML");
+    fn the_contract_is_the_same_in_both_notations_and_each_key_is_once_in_its_mapping() {
+        // The reader refuses a key that is twice in its mapping.
+        let yaml: serde_yaml_ng::Value = serde_yaml_ng::from_str(yaml()).expect("YAML");
         let json: Value = serde_json::from_str(json()).expect("JSON");
-        assert_eq!(json, yaml);
+        assert_eq!(serde_json::to_value(yaml).expect("texts as keys"), json);
         assert!(json["paths"].as_object().is_some_and(|paths| paths.len() > 10));
-    }
-
-    #[test]
-    fn a_key_is_written_once_in_its_mapping() {
-        fn check(node: &Node) {
-            match node {
-                Node::Object(object) => {
-                    for (at, (key, value)) in object.members().iter().enumerate() {
-                        assert!(object.members()[..at].iter().all(|(other, _)| other != key), "{key} twice");
-                        check(value);
-                    }
-                }
-                Node::List(values) => values.iter().for_each(check),
-                Node::Boolean(_) | Node::Number(_) | Node::Text(_) => {}
-            }
-        }
-        check(&contract().into());
     }
 }

@@ -135,20 +135,6 @@ pub(super) fn daemon_file(limits: Limits, models: &[&str], show_prices: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
-    #[test]
-    fn every_file_of_the_folder_is_served() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/page/files");
-        let mut there: Vec<_> = std::fs::read_dir(folder)
-            .expect("the folder of the page")
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
-            .collect();
-        there.sort();
-        let mut served: Vec<_> = FILES.iter().map(|file| file.name.to_owned()).collect();
-        served.sort();
-        assert_eq!(there, served);
-    }
 
     #[test]
     fn the_page_is_at_the_root_alone_and_can_be_absent() {

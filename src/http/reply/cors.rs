@@ -132,21 +132,9 @@ mod tests {
         for origin in good {
             assert!(is_origin(origin), "{origin}");
         }
-        for origin in [
-            "",
-            "null",
-            "example.org",
-            "https://example.org/",
-            "https://example.org:443",
-            "https://Example.org",
-            "https://*.example.org",
-            "https://example.org/page",
-            "https://me@example.org",
-            "https://bücher.example",
-            "file:///home",
-            "data:,x",
-            "app://host/path",
-        ] {
+        let refused = "null example.org https://example.org/ https://example.org:443 https://Example.org https://*.example.org \
+            https://example.org/page https://me@example.org https://bücher.example file:///home data:,x app://host/path";
+        for origin in refused.split_whitespace().chain([""]) {
             assert!(!is_origin(origin), "{origin}");
         }
     }
@@ -166,14 +154,8 @@ mod tests {
         for origin in ours {
             assert_eq!(allowed(&ours, &[origin]).expect("allowed"), origin);
         }
-        for origin in [
-            "null",
-            "",
-            "http://example.org",
-            "https://example.org:8443",
-            "https://example.org.evil",
-            "https://EXAMPLE.org",
-        ] {
+        let others = "null http://example.org https://example.org:8443 https://example.org.evil https://EXAMPLE.org";
+        for origin in others.split(' ').chain([""]) {
             assert_eq!(allowed(&ours, &[origin]), None, "{origin}");
         }
         assert_eq!(allowed(&ours, &[ours[0], ours[1]]), None, "two origins are ambiguous");

@@ -37,16 +37,11 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_id_is_kept() {
+    fn an_id_that_is_empty_long_or_not_visible_ascii_is_replaced() {
         for own in ["a", "req-42", &"x".repeat(MAX_LENGTH), "~!\"{}"] {
             assert_eq!(of_value(own.as_bytes()), own);
         }
-    }
-
-    #[test]
-    fn an_id_that_is_empty_long_or_not_visible_ascii_is_replaced() {
-        let long = "x".repeat(MAX_LENGTH + 1);
-        for own in [b"".as_slice(), b"a b", "é".as_bytes(), long.as_bytes()] {
+        for own in [b"".as_slice(), b"a b", "é".as_bytes(), "x".repeat(MAX_LENGTH + 1).as_bytes()] {
             assert!(of_value(own).starts_with("req_"), "{own:?}");
         }
         assert_ne!(from_headers(&HeaderMap::new()), from_headers(&HeaderMap::new()));

@@ -95,21 +95,14 @@ mod tests {
 
     #[test]
     fn the_only_transfer_coding_is_chunked() {
-        let codings = |codings: &[&str]| {
-            let lines = codings.iter().map(|coding| (TRANSFER_ENCODING, *coding));
+        // `/` separates the values of two fields.
+        let codings = |values: &str| {
+            let lines = values.split('/').map(|value| (TRANSFER_ENCODING, value));
             is_taken(Version::HTTP_11, &[(HOST, "x")].into_iter().chain(lines).collect::<Vec<_>>())
         };
-        assert!(codings(&[]) && codings(&["chunked"]) && codings(&["Chunked"]));
-        for bad in [
-            &["gzip, chunked"][..],
-            &["gzip", "chunked"],
-            &["chunked, chunked"],
-            &["chunked", "chunked"],
-            &["chunked, identity"],
-            &[", chunked"],
-            &["xchunked"],
-            &[""],
-        ] {
+        assert!(codings("chunked") && codings("Chunked"));
+        let twice = ["gzip/chunked", "chunked/chunked", "gzip, chunked", "chunked, chunked"];
+        for bad in twice.into_iter().chain(["chunked, identity", ", chunked", "xchunked", ""]) {
             assert!(!codings(bad), "{bad:?}");
         }
     }

@@ -220,7 +220,6 @@ mod tests {
     use crate::http::reply::ErrorCode;
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-    use proptest::prelude::*;
 
     const MAX_FILE: usize = 10 << 20;
 
@@ -296,21 +295,8 @@ mod tests {
 
     #[test]
     fn invalid_base64_is_reported_after_the_rest_is_read() {
-        for text in [
-            "!",
-            "AAAA AAA*",
-            "A",
-            "AAAAA",
-            "AA=A",
-            "A===",
-            "é",
-            "\\u00e9",
-            "\\b",
-            "data:image/png,AAAA",
-            "data:image/png;base64",
-            "a:AAAA",
-            "\\\"",
-        ] {
+        let invalid = r#"! AAAAAAA* A AAAAA AA=A A=== é \u00e9 \b \" data:image/png,AAAA data:image/png;base64 a:AAAA"#;
+        for text in invalid.split(' ') {
             let (members, picture) = read(format!(r#"{{"image_base64":"{text}","b":1}}"#).as_bytes(), 3).expect("JSON");
             assert_eq!(members.len(), 2, "{text}");
             let error = picture.expect("a picture").expect_err(text);
@@ -374,21 +360,5 @@ mod tests {
         others.grow(3_000_000).expect("no more than 9 MB are taken");
         drop((read, others));
         memory.of("c").share().grow(10_000_000).expect("all is free again");
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_the_reader_panic(body in proptest::collection::vec(any::<u8>(), 0..200), step in 1_usize..40) {
-            let _ = read(&body, step).map(|_| ());
-            let _ = read(&[br#"{"image_base64":""#.as_slice(), &body].concat(), step).map(|_| ());
-        }
-
-        #[test]
-        fn without_a_picture_the_body_is_read_as_it_is(text in "[ -~]{0,60}", step in 1_usize..40) {
-            let body = serde_json::json!({ "edge": text, "n": [text, { "image_base64": text }] }).to_string();
-            let (members, picture) = read(body.as_bytes(), step).expect("JSON");
-            prop_assert!(picture.is_none());
-            prop_assert_eq!(serde_json::Value::Object(members.into_iter().collect()).to_string(), body);
-        }
     }
 }

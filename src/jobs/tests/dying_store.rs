@@ -9,18 +9,22 @@ use crate::store::{Change, ChangeError, OnCommit, RedbStore, StateStore};
 /// its disk is full it refuses every change.
 #[derive(Debug)]
 pub(super) struct DyingStore {
-    pub(super) store: RedbStore,
-    pub(super) life: AtomicI64,
-    pub(super) writes_last: bool,
+    store: RedbStore,
+    life: AtomicI64,
+    writes_last: bool,
     pub(super) dead: Arc<AtomicBool>,
-    pub(super) full: Arc<FullDisk>,
+    full: Arc<FullDisk>,
 }
 
 impl DyingStore {
-    /// One whose process does not die, on a disk that may be full.
+    /// A store whose process dies before or, if it `writes_last`, after its `life`th change is written.
+    pub(super) fn with_life(store: RedbStore, life: i64, writes_last: bool) -> Self {
+        Self { store, life: life.into(), writes_last, dead: Arc::default(), full: Arc::default() }
+    }
+
+    /// A store whose process does not die, on a disk that may be full.
     pub(super) fn on_disk(store: RedbStore, full: &Arc<FullDisk>) -> Self {
-        let life = AtomicI64::new(i64::MAX);
-        Self { store, life, writes_last: false, dead: Arc::default(), full: Arc::clone(full) }
+        Self { full: Arc::clone(full), ..Self::with_life(store, i64::MAX, false) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tests of deletion of expired results and records.
 
 use super::support::*;
-use crate::jobs::expiry;
 use crate::store::JobChange;
 
 #[tokio::test]
@@ -13,25 +12,22 @@ async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
     let hangs = daemon.create_new(new_job("hang")).await.job.id;
     daemon.ended(&failed).await;
     until(async || daemon.view(&hangs).await.job.state == JobState::Processing).await;
-    let delete_expired =
-        async || expiry::delete_expired(&daemon.jobs.0, UnixSeconds(env.now.load(Ordering::SeqCst))).await;
-
     env.advance(RESULT_SECONDS - 1);
-    delete_expired().await;
+    daemon.delete_expired().await;
     assert_eq!(env.results.names(), [done.as_str()]);
     env.advance(1);
     // The bucket fails for a while.
     env.results.is_down.store(true, Ordering::SeqCst);
-    delete_expired().await;
+    daemon.delete_expired().await;
     env.results.is_down.store(false, Ordering::SeqCst);
     assert_eq!(env.results.names(), [done.as_str()]);
-    delete_expired().await;
+    daemon.delete_expired().await;
     assert!(env.results.names().is_empty());
     let result = daemon.view(&done).await.job.result.expect("the record keeps the result's figures");
     assert_eq!((result.object, result.frames, result.expires_at), (None, FRAMES, UnixSeconds(NOW + RESULT_SECONDS)));
 
     env.advance(RECORD_SECONDS - RESULT_SECONDS - 1);
-    delete_expired().await;
+    daemon.delete_expired().await;
     assert!(daemon.get(&done).await.is_some() && daemon.get(&failed).await.is_some());
     // From this second on they are invisible, deleted or not.
     env.advance(1);
@@ -41,13 +37,13 @@ async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
     assert_eq!(listed.iter().map(|view| &view.job.id).collect::<Vec<_>>(), [&hangs]);
     // The name is free again, before the record is deleted.
     daemon.create_new(named("make", "order 1")).await;
-    delete_expired().await;
+    daemon.delete_expired().await;
     // A running job never expires.
     assert_eq!(daemon.view(&hangs).await.job.state, JobState::Processing);
     env.advance(10 * RECORD_SECONDS);
-    delete_expired().await;
+    daemon.delete_expired().await;
     assert_eq!(daemon.view(&hangs).await.job.state, JobState::Processing);
-    assert_eq!(daemon.services.store.expiring_jobs(10).await.expect("it reads"), []);
+    assert_eq!(daemon.store.expiring_jobs(10).await.expect("it reads"), []);
     daemon.stop().await;
 }
 
@@ -55,15 +51,13 @@ async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
 async fn a_daemon_has_unfinished_work_until_the_last_result_is_deleted() {
     let env = TestEnv::new();
     let daemon = env.run();
-    let delete_expired =
-        async || expiry::delete_expired(&daemon.jobs.0, UnixSeconds(env.now.load(Ordering::SeqCst))).await;
     // The record of the first one, whose result is deleted already, expires before the result of the second one.
     for age in [RECORD_SECONDS - 1, RESULT_SECONDS] {
         daemon.ended(&daemon.create_new(new_job("make")).await.job.id).await;
         until(async || daemon.jobs.0.running.count() == 0).await;
         assert!(daemon.jobs.has_unfinished().await, "its result is stored");
         env.advance(age);
-        delete_expired().await;
+        daemon.delete_expired().await;
         assert!(env.results.names().is_empty() && !daemon.jobs.has_unfinished().await);
     }
     daemon.stop().await;
@@ -73,16 +67,9 @@ async fn a_daemon_has_unfinished_work_until_the_last_result_is_deleted() {
 async fn a_hundred_failed_deletions_do_not_block_later_ones() {
     let env = TestEnv::new();
     let daemon = env.start();
-    let store = &daemon.services.store;
     for number in 0..150 {
         let id = format!("job_{number:024}");
         env.results.objects.lock().expect("no panic").insert(id.clone(), Vec::new());
-        let job = Job { place: number, ..Job { id: id.clone(), ..job(KEY) } };
-        store.change(Change::CreateJob { job: Box::new(job), at_most: usize::MAX }).await.expect("it is new");
-        store
-            .change(Change::Job { id: id.clone(), change: JobChange::Start { at: UnixSeconds(NOW) } })
-            .await
-            .expect("it waits");
         let result = JobResult {
             object: Some(id.clone()),
             bytes: 1,
@@ -92,11 +79,15 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
             expires_at: UnixSeconds(NOW + number),
         };
         let end = store::JobEnd::Done { result, warnings: Vec::new(), bill: None };
-        let change = Change::Job {
-            id,
-            change: JobChange::Finish { at: UnixSeconds(NOW), expires_at: UnixSeconds(NOW + 999), end },
-        };
-        store.change(change).await.expect("it was begun");
+        let job = Job { id: id.clone(), place: number, ..job(KEY) };
+        let at = UnixSeconds(NOW);
+        for change in [
+            Change::CreateJob { job: Box::new(job), at_most: usize::MAX },
+            Change::Job { id: id.clone(), change: JobChange::Start { at } },
+            Change::Job { id, change: JobChange::Finish { at, expires_at: UnixSeconds(NOW + 999), end } },
+        ] {
+            daemon.store.change(change).await.expect("it is allowed");
+        }
     }
     env.results.is_down.store(true, Ordering::SeqCst);
     expiry::delete_expired(&daemon.jobs.0, UnixSeconds(NOW + 500)).await;

@@ -35,16 +35,6 @@ async fn a_job_runs_from_the_queue_to_its_result_and_is_billed_for_its_length() 
 }
 
 #[tokio::test]
-async fn a_sandbox_job_is_not_billed() {
-    let env = TestEnv::new();
-    let daemon = env.run();
-    let made = daemon.create_new(NewJob { test: true, unit_price: 0, ..new_job("make") }).await;
-    assert_eq!(daemon.ended(&made.job.id).await.job.state, JobState::Done);
-    assert_eq!(daemon.used(), Usage::default());
-    daemon.stop().await;
-}
-
-#[tokio::test]
 async fn jobs_start_in_order_and_with_bounded_concurrency() {
     let env = TestEnv { parallel: 2, ..TestEnv::new() };
     let mut daemon = env.start();
@@ -54,7 +44,7 @@ async fn jobs_start_in_order_and_with_bounded_concurrency() {
     }
     daemon.start_tasks();
     daemon.ended(&ids[3]).await;
-    assert_eq!(*env.worker.started.lock().expect("no panic"), ids);
+    assert_eq!(env.worker.started(), ids);
     assert_eq!(env.worker.most.load(Ordering::SeqCst), 2);
     assert_eq!(daemon.view(&ids[0]).await.job.state, JobState::Processing);
     daemon.stop().await;
@@ -77,9 +67,9 @@ async fn a_single_job_of_an_account_runs_after_the_first_of_many_of_another() {
     ids.push(daemon.create_new(NewJob { key_id: "key_3".into(), ..new_job("make") }).await.job.id);
     let single = daemon.create_new(of_other_account("make")).await.job.id;
     daemon.start_tasks();
-    until(async || env.worker.started.lock().expect("no panic").len() == 6).await;
+    until(async || env.worker.started().len() == 6).await;
     ids.insert(1, single);
-    assert_eq!(*env.worker.started.lock().expect("no panic"), ids);
+    assert_eq!(env.worker.started(), ids);
     daemon.stop().await;
 }
 
@@ -88,14 +78,14 @@ async fn the_accounts_turns_survive_a_restart() {
     let env = TestEnv::new();
     let daemon = env.run();
     let first = daemon.create_new(new_job("hang")).await.job.id;
-    until(async || env.worker.started.lock().expect("no panic").len() == 1).await;
+    until(async || env.worker.started().len() == 1).await;
     let mut ids = vec![first.clone()];
     ids.push(daemon.create_new(of_other_account("make")).await.job.id);
     daemon.stop().await;
     let daemon = env.run();
     // The first account had its turn: its job resumes after the other account's.
     ids.push(first);
-    until(async || env.worker.started.lock().expect("no panic").len() == 3).await;
-    assert_eq!(*env.worker.started.lock().expect("no panic"), ids);
+    until(async || env.worker.started().len() == 3).await;
+    assert_eq!(env.worker.started(), ids);
     daemon.stop().await;
 }

@@ -51,14 +51,8 @@ async fn after_a_crash_at_any_change_the_job_is_done_and_billed_once() {
     for life in 1..=4 {
         for writes_last in [false, true] {
             let env = TestEnv::new();
-            let dead = Arc::new(AtomicBool::new(false));
-            let store = DyingStore {
-                store: env.store(),
-                life: AtomicI64::new(life),
-                writes_last,
-                dead: Arc::clone(&dead),
-                full: Arc::default(),
-            };
+            let store = DyingStore::with_life(env.store(), life, writes_last);
+            let dead = Arc::clone(&store.dead);
             let mut daemon = env.start_on(store);
             daemon.start_tasks();
             let reservation = daemon.reserve(9).expect("none is held");
@@ -82,9 +76,7 @@ async fn after_a_crash_at_any_change_the_job_is_done_and_billed_once() {
             daemon.expect_usage(Usage { images: 3, microdollars: 250_000 }, &format!("{life} {writes_last}")).await;
             assert!(daemon.reserve(7).is_ok(), "{life} {writes_last}: no reservation is left");
             until(async || daemon.view(&id).await.job.webhook.is_some_and(|hook| hook.next_at.is_none())).await;
-            let ids: BTreeSet<String> =
-                env.webhooks.attempts.lock().expect("no panic").iter().map(|(_, id, _)| id.clone()).collect();
-            assert_eq!(ids, [id.replace("job_", "msg_")].into());
+            assert_eq!(env.webhooks.ids(), [id.replace("job_", "msg_")].into());
             until(async || env.folders().is_empty()).await;
             assert_eq!(env.results.names(), [id.as_str()]);
             daemon.stop().await;
@@ -99,15 +91,9 @@ async fn after_a_crash_at_any_change_the_job_is_done_and_billed_once() {
 #[tokio::test]
 async fn an_unrecorded_result_is_deleted_with_its_job() {
     let env = TestEnv::new();
-    let dead = Arc::new(AtomicBool::new(false));
     // The crash is at the change that finishes the job.
-    let store = DyingStore {
-        store: env.store(),
-        life: AtomicI64::new(3),
-        writes_last: false,
-        dead: Arc::clone(&dead),
-        full: Arc::default(),
-    };
+    let store = DyingStore::with_life(env.store(), 3, false);
+    let dead = Arc::clone(&store.dead);
     let mut daemon = env.start_on(store);
     daemon.start_tasks();
     let id = daemon.create_new(new_job("make")).await.job.id;
@@ -118,22 +104,6 @@ async fn an_unrecorded_result_is_deleted_with_its_job() {
     assert!(matches!(daemon.jobs.remove(KEY, &id).await, Ok(Some(Removed::Cancelled(_)))));
     assert!(env.results.names().is_empty() && env.folders().is_empty());
     assert_eq!(daemon.used(), Usage::default());
-}
-
-#[tokio::test]
-async fn a_worker_resumes_after_the_existing_segments() {
-    let env = TestEnv::new();
-    let daemon = env.start();
-    let id = daemon.create_new(new_job("make")).await.job.id;
-    let folder: PathBuf = env.folder.path().join("jobs").join(&id);
-    for segment in 0..3 {
-        std::fs::write(folder.join(format!("segment-{segment}")), "x").expect("the folder is there");
-    }
-    daemon.kill().await;
-    let daemon = env.run();
-    daemon.ended(&id).await;
-    assert_eq!(env.worker.segments.load(Ordering::SeqCst), 1);
-    daemon.stop().await;
 }
 
 /// A daemon with a job whose start a full store has refused three times; the first one `is_recorded` all the same.
@@ -154,7 +124,7 @@ async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_stor
     assert_eq!(daemon.view(&id).await.job.state, JobState::Processing);
     full.is_full.store(false, Ordering::SeqCst);
     assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
-    assert_eq!(env.worker.started.lock().expect("no panic").len(), 1);
+    assert_eq!(env.worker.started().len(), 1);
     daemon.stop().await;
 }
 
@@ -167,7 +137,7 @@ async fn a_job_whose_start_is_refused_runs_when_the_store_can_write_again() {
     daemon.stop().await;
     let daemon = env.run();
     assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
-    assert_eq!(env.worker.started.lock().expect("no panic").len(), 1);
+    assert_eq!(env.worker.started().len(), 1);
     daemon.stop().await;
 }
 

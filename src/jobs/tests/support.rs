@@ -1,7 +1,7 @@
 //! Fakes for the job tests: worker, result store, webhook receiver, a data directory and a daemon on it.
 
 pub(super) use std::collections::{BTreeMap, BTreeSet};
-pub(super) use std::path::{Path, PathBuf};
+pub(super) use std::path::Path;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 pub(super) use std::sync::{Arc, Mutex};
 pub(super) use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub(super) use crate::jobs::disk_space::{DiskLimits, FreeBytes};
+pub(super) use crate::jobs::expiry;
 pub(super) use crate::jobs::tuning::{Clock, Tuning};
 pub(super) use crate::jobs::*;
 pub(super) use crate::store::{
@@ -62,9 +63,7 @@ pub(super) struct FakeWorker {
     pub(super) running: AtomicUsize,
     pub(super) most: AtomicUsize,
     /// Ids in the order in which they started.
-    pub(super) started: Mutex<Vec<String>>,
-    /// Segments written, of all jobs.
-    pub(super) segments: AtomicUsize,
+    started: Mutex<Vec<String>>,
     /// Releases blocked calls.
     pub(super) release: AtomicBool,
     /// What [`Worker::is_waiting`] returns.
@@ -81,24 +80,16 @@ impl Drop for Running<'_> {
 }
 
 impl FakeWorker {
-    async fn released(&self) {
-        while !self.release.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+    /// Ids of the jobs in the order in which they started.
+    pub(super) fn started(&self) -> Vec<String> {
+        self.started.lock().expect("no panic").clone()
     }
 
-    pub(super) async fn make(
-        &self,
-        folder: &Path,
-        progress: &(dyn Fn(u8) + Send + Sync),
-    ) -> Result<WorkOutput, WorkError> {
+    async fn make(&self, folder: &Path, progress: &(dyn Fn(u8) + Send + Sync)) -> Result<WorkOutput, WorkError> {
         assert!(input_in(folder).is_file(), "the clip is there");
         for segment in 0..4 {
             let file = folder.join(format!("segment-{segment}"));
-            if !file.exists() {
-                std::fs::write(&file, "x").expect("the folder is there");
-                self.segments.fetch_add(1, Ordering::SeqCst);
-            }
+            std::fs::write(&file, "x").expect("the folder is there");
             progress(segment * 25);
             tokio::task::yield_now().await;
         }
@@ -156,21 +147,9 @@ impl Worker for FakeWorker {
                 }
                 "hang and make" => {
                     progress(40);
-                    self.released().await;
-                    self.make(folder, progress).await
-                }
-                what @ ("hang and fail" | "hang and break") => {
-                    progress(40);
-                    self.released().await;
-                    let internal = what == "hang and break";
-                    Err(WorkError { code: "invalid_image", message: "not a clip".into(), internal })
-                }
-                "begin, hang and make" => {
-                    for segment in 0..2 {
-                        std::fs::write(folder.join(format!("segment-{segment}")), "x").expect("the folder is there");
+                    while !self.release.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
                     }
-                    progress(40);
-                    self.released().await;
                     self.make(folder, progress).await
                 }
                 "no length" => Ok(WorkOutput { rate_frames: 0, ..self.make(folder, progress).await? }),
@@ -184,15 +163,12 @@ impl Worker for FakeWorker {
         self.waits.load(Ordering::SeqCst)
     }
 
-    fn checkpoint(&self, folder: &Path) -> std::io::Result<Option<WorkCheckpoint>> {
-        let files: Vec<_> = (0..4).map(|segment| folder.join(format!("segment-{segment}"))).collect();
-        let files: Vec<_> = files.into_iter().filter(|file| file.exists()).collect();
-        Ok((!files.is_empty()).then(|| WorkCheckpoint { plan: b"segments".to_vec(), files }))
+    fn checkpoint(&self, _: &Path) -> std::io::Result<Option<WorkCheckpoint>> {
+        unreachable!("the store is not shared")
     }
 }
 
-/// Results in a map that outlives the service, as a bucket does; clips and checkpoints in it as `<job id>.input` and
-/// `<job id>.checkpoint/<name>`.
+/// Results in a map that outlives the service, as a bucket does.
 #[derive(Debug, Default)]
 pub(super) struct FakeResults {
     pub(super) objects: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -204,7 +180,7 @@ impl FakeResults {
         self.objects.lock().expect("no panic").keys().cloned().collect()
     }
 
-    pub(super) fn check(&self) -> Result<(), ResultStoreError> {
+    fn check(&self) -> Result<(), ResultStoreError> {
         let is_down = self.is_down.load(Ordering::SeqCst);
         if is_down { Err(ResultStoreError("the bucket is gone".into())) } else { Ok(()) }
     }
@@ -239,68 +215,29 @@ impl ResultStore for FakeResults {
         self.delete(&job.id)
     }
 
-    fn put_input<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            let bytes = std::fs::read(file).map_err(|error| ResultStoreError(error.to_string()))?;
-            self.objects.lock().expect("no panic").insert(input_name(job_id), bytes);
-            Ok(())
-        })
+    fn put_input<'a>(&'a self, _: &'a str, _: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
 
-    fn fetch_input<'a>(&'a self, job_id: &'a str, to: &'a Path) -> BoxFuture<'a, Result<bool, ResultStoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            let found = self.objects.lock().expect("no panic").get(&input_name(job_id)).cloned();
-            let Some(bytes) = found else { return Ok(false) };
-            std::fs::write(to, bytes).map_err(|error| ResultStoreError(error.to_string()))?;
-            Ok(true)
-        })
+    fn fetch_input<'a>(&'a self, _: &'a str, _: &'a Path) -> BoxFuture<'a, Result<bool, ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
 
-    fn delete_input<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            self.objects.lock().expect("no panic").remove(&input_name(job_id));
-            Ok(())
-        })
+    fn delete_input<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
 
-    fn put_checkpoint<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            let bytes = std::fs::read(file).map_err(|error| ResultStoreError(error.to_string()))?;
-            let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
-            self.objects.lock().expect("no panic").insert(format!("{job_id}.checkpoint/{name}"), bytes);
-            Ok(())
-        })
+    fn put_checkpoint<'a>(&'a self, _: &'a str, _: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
 
-    fn fetch_checkpoint<'a>(&'a self, job_id: &'a str, into: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            for (object, bytes) in &*self.objects.lock().expect("no panic") {
-                if let Some(name) = object.strip_prefix(&format!("{job_id}.checkpoint/")) {
-                    std::fs::write(into.join(name), bytes).map_err(|error| ResultStoreError(error.to_string()))?;
-                }
-            }
-            Ok(())
-        })
+    fn fetch_checkpoint<'a>(&'a self, _: &'a str, _: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
 
-    fn delete_checkpoint<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
-        Box::pin(async move {
-            self.check()?;
-            let of_job = format!("{job_id}.checkpoint/");
-            self.objects.lock().expect("no panic").retain(|object, _| !object.starts_with(&of_job));
-            Ok(())
-        })
+    fn delete_checkpoint<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
-}
-
-/// The name of a job's clip among the results.
-pub(super) fn input_name(job_id: &str) -> String {
-    format!("{job_id}.input")
 }
 
 /// How the receiver answers.
@@ -309,44 +246,45 @@ pub(super) enum Receiver {
     #[default]
     Accepts,
     Refuses,
-    Gone,
     Panics,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct FakeWebhooks {
     pub(super) receiver: Mutex<Receiver>,
-    /// Address, id and body of every attempt.
-    pub(super) attempts: Mutex<Vec<(String, String, String)>>,
+    /// Id of every attempt.
+    pub(super) attempts: Mutex<Vec<String>>,
 }
 
 impl FakeWebhooks {
     pub(super) fn count(&self) -> usize {
         self.attempts.lock().expect("no panic").len()
     }
+
+    /// The ids, each once.
+    pub(super) fn ids(&self) -> BTreeSet<String> {
+        self.attempts.lock().expect("no panic").iter().cloned().collect()
+    }
 }
 
 impl WebhookTransport for FakeWebhooks {
-    fn body<'a>(&'a self, view: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>> {
-        let body = format!("{} {} {}", view.job.id, view.job.state.name(), view.progress);
-        Box::pin(async move { Ok(body.into_bytes()) })
+    fn body<'a>(&'a self, _: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn deliver<'a>(
         &'a self,
         _: &'a Job,
-        url: &'a str,
+        _: &'a str,
         webhook_id: &'a str,
-        body: Vec<u8>,
+        _: Vec<u8>,
     ) -> BoxFuture<'a, DeliveryOutcome> {
         Box::pin(async move {
-            let body = String::from_utf8(body).expect("text");
-            self.attempts.lock().expect("no panic").push((url.into(), webhook_id.into(), body));
+            self.attempts.lock().expect("no panic").push(webhook_id.into());
             let receiver = *self.receiver.lock().expect("no panic");
             match receiver {
                 Receiver::Accepts => DeliveryOutcome::Delivered,
                 Receiver::Refuses => DeliveryOutcome::Retry("500".into()),
-                Receiver::Gone => DeliveryOutcome::Gone,
                 Receiver::Panics => panic!("on purpose"),
             }
         })
@@ -363,21 +301,15 @@ pub(super) struct TestEnv {
     pub(super) now: Arc<AtomicI64>,
     pub(super) parallel: usize,
     pub(super) stall: Duration,
-    pub(super) quota: u64,
     /// Disk space limit of the jobs, and the free bytes of the disk.
     pub(super) max_bytes: u64,
     pub(super) free: Arc<AtomicU64>,
 }
 
-/// What a daemon has of its store.
-pub(super) struct Services {
-    pub(super) store: Store,
-}
-
 /// A started daemon.
 pub(super) struct Daemon {
     pub(super) jobs: Jobs,
-    pub(super) services: Services,
+    pub(super) store: Store,
     pub(super) stop: Option<oneshot::Sender<()>>,
     pub(super) running: Option<JoinHandle<()>>,
 }
@@ -392,7 +324,6 @@ impl TestEnv {
             now: Arc::new(AtomicI64::new(NOW)),
             parallel: 1,
             stall: Duration::from_secs(600),
-            quota: 10,
             max_bytes: 1 << 30,
             free: Arc::new(AtomicU64::new(1 << 30)),
         };
@@ -446,9 +377,9 @@ impl TestEnv {
     }
 
     pub(super) fn start_on(&self, store: impl StateStore) -> Daemon {
-        let services = Services { store: Store::file(store, self.quota).expect("the store loads") };
+        let store = Store::file(store, 10).expect("the store loads");
         let deps = Deps {
-            store: services.store.clone(),
+            store: store.clone(),
             results: Arc::clone(&self.results) as Arc<dyn ResultStore>,
             worker: Arc::clone(&self.worker) as Arc<dyn Worker>,
             webhooks: Arc::clone(&self.webhooks) as Arc<dyn WebhookTransport>,
@@ -477,7 +408,7 @@ impl TestEnv {
             runtime.block_on(Jobs::start_with(deps, tuning, self.folder.path())).expect("it starts")
         };
         let jobs = std::thread::scope(|scope| scope.spawn(start).join()).expect("no panic");
-        Daemon { jobs, services, stop: None, running: None }
+        Daemon { jobs, store, stop: None, running: None }
     }
 
     /// A daemon whose background tasks are not started.
@@ -541,6 +472,11 @@ impl Daemon {
         self.get(id).await.expect("it is there")
     }
 
+    /// Deletes what has expired by the daemon's clock.
+    pub(super) async fn delete_expired(&self) {
+        expiry::delete_expired(&self.jobs.0, self.jobs.0.now()).await;
+    }
+
     /// The job once it has ended.
     pub(super) async fn ended(&self, id: &str) -> JobView {
         until(async || self.view(id).await.job.state.is_final()).await;
@@ -548,7 +484,7 @@ impl Daemon {
     }
 
     pub(super) fn used(&self) -> Usage {
-        let usage = self.services.store.usage("acme", Plan::Free, UnixSeconds(NOW)).now_or_never();
+        let usage = self.store.usage("acme", Plan::Free, UnixSeconds(NOW)).now_or_never();
         let usage = usage.expect("it is in memory").expect("it reads");
         Usage { images: usage.used, microdollars: usage.microdollars }
     }
@@ -562,7 +498,7 @@ impl Daemon {
     pub(super) fn reserve(&self, images: u64) -> Result<Reservation, QuotaExhausted> {
         let (account, plan, allowance) = ("acme", Plan::Free, &Allowance::default());
         let payer = Payer { account, plan, key_id: None, images_per_month: None, allowance };
-        self.services.store.reserve(&payer, images, UnixSeconds(NOW))
+        self.store.reserve(&payer, images, UnixSeconds(NOW))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tests of jobs whose records cannot be read, and of other jobs meanwhile.
 
 use super::support::*;
-use crate::jobs::expiry;
 
 /// A record of a version that does not exist.
 const UNKNOWN_VERSION: &[u8] = &[99];
@@ -29,7 +28,7 @@ async fn an_unreadable_record_delays_no_deletion_and_no_idle_exit() {
     }
     assert!(daemon.jobs.has_unfinished().await, "the other result is stored");
     env.advance(RESULT_SECONDS);
-    expiry::delete_expired(&daemon.jobs.0, UnixSeconds(env.now.load(Ordering::SeqCst))).await;
+    daemon.delete_expired().await;
     assert_eq!(env.results.names(), [damaged.as_str()]);
     assert!(!daemon.jobs.has_unfinished().await);
     drop(daemon);
@@ -48,7 +47,7 @@ async fn a_queued_job_whose_record_cannot_be_read_keeps_its_clip_and_is_done_onc
     let daemon = env.run();
     assert_eq!(daemon.ended(&other).await.job.state, JobState::Done);
     until(async || env.folders() == [damaged.as_str()]).await;
-    assert_eq!(*env.worker.started.lock().expect("no panic"), [other.as_str()]);
+    assert_eq!(env.worker.started(), [other.as_str()]);
     daemon.stop().await;
 
     env.overwrite_record(&damaged, &record);

@@ -155,11 +155,4 @@ mod tests {
         let confidence = flow_confidence(&scene, &scene, &flow).expect("no cut");
         assert_eq!(confidence[..9], [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     }
-
-    #[test]
-    fn the_median_of_a_histogram() {
-        assert_eq!(median([].into_iter()), 0.0);
-        assert_eq!(median([3.0, -250.0, 9.0].into_iter()), 3.0);
-        assert_eq!(median([-1.25; 5].into_iter()), -1.25);
-    }
 }

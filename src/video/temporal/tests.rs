@@ -232,14 +232,3 @@ fn any_size_works_and_another_size_restarts_the_filter() {
         }
     }
 }
-
-#[test]
-fn a_clip_without_a_subject_is_empty_until_one_appears() {
-    let mut filter = TemporalFilter::new(50);
-    for _ in 0..3 {
-        let matte = next(&mut filter, &frame(None, 1), mask_of(truth(None)));
-        assert!(matte.coverage().iter().all(|&value| value == 0));
-    }
-    let matte = next(&mut filter, &frame(Some(40), 1), mask_of(truth(Some(40))));
-    assert!(matte.coverage()[64 * SIDE as usize + 64] == 255);
-}

@@ -132,18 +132,15 @@ mod tests {
             let even = Frame::new(size, Buffer::from([10, 200, 77, 255].repeat(size.area())));
             let ramp: Vec<u8> =
                 (0..size.area()).flat_map(|at| [(at % 256) as u8, 0, (at / 7 % 256) as u8, 255]).collect();
-            let mean = |values: &mut dyn Iterator<Item = u8>| {
-                let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + f64::from(value), count + 1.0));
-                sum / count
-            };
+            let mean = |red: Vec<u8>| red.iter().map(|&value| f64::from(value)).sum::<f64>() / red.len() as f64;
             for grid in [Size::new(8, 8), Size::new(1, 1), Size::new(5, 3)] {
                 let copy = Thumbnail::of(&even, grid);
                 assert_eq!(copy.cells, [10, 200, 77].repeat(grid.area()), "{size} on {grid}");
                 assert_eq!(copy.grey()[0], 121.75);
                 if grid.width <= width && grid.height <= height {
                     let copy = Thumbnail::of(&Frame::new(size, Buffer::from(ramp.clone())), grid);
-                    let (before, after) =
-                        (mean(&mut ramp.iter().copied().step_by(4)), mean(&mut copy.cells.iter().copied().step_by(3)));
+                    let before = mean(ramp.iter().copied().step_by(4).collect());
+                    let after = mean(copy.cells.iter().copied().step_by(3).collect());
                     assert!((before - after).abs() <= 0.51, "{size} on {grid}: {before} and {after}");
                 }
             }

@@ -100,41 +100,24 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_reads_back_by_its_directory() {
+    fn an_archive_reads_back_by_its_directory_and_as_a_stream() {
         let mut archive = zip::ZipArchive::new(Cursor::new(written())).expect("an archive");
         assert_eq!(archive.len(), FILES.len());
-        for (index, (name, content)) in FILES.into_iter().enumerate() {
-            let mut file = archive.by_index(index).expect("an entry");
-            assert_eq!(file.name().expect("UTF-8"), name);
-            assert_eq!(file.compression(), zip::CompressionMethod::Stored);
-            let mut read = Vec::new();
-            // Compares the CRC-32 too.
-            file.read_to_end(&mut read).expect("the content");
-            assert_eq!(read, content, "{name}");
-        }
-    }
-
-    #[test]
-    fn an_archive_reads_back_as_a_stream() {
         let mut stream = Cursor::new(written());
-        for (name, content) in FILES {
-            let mut file = zip::read::read_zipfile_from_stream(&mut stream).expect("a header").expect("an entry");
-            assert_eq!(file.name().expect("UTF-8"), name);
-            assert_eq!(file.size(), content.len() as u64);
-            let mut read = Vec::new();
-            file.read_to_end(&mut read).expect("the content");
-            assert_eq!(read, content, "{name}");
+        for (index, (name, content)) in FILES.into_iter().enumerate() {
+            check(archive.by_index(index).expect("an entry"), name, content);
+            let next = zip::read::read_zipfile_from_stream(&mut stream).expect("a header").expect("an entry");
+            check(next, name, content);
         }
         assert!(zip::read::read_zipfile_from_stream(&mut stream).expect("the directory").is_none());
     }
 
-    #[test]
-    fn a_changed_byte_fails_the_crc() {
-        let mut bytes = written();
-        let at = bytes.windows(5).position(|five| five == b"first").expect("it is stored");
-        bytes[at] ^= 1;
-        let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).expect("an archive");
-        let read = archive.by_index(0).expect("an entry").read_to_end(&mut Vec::new());
-        assert!(read.is_err());
+    fn check<R: Read>(mut file: zip::read::ZipFile<'_, R>, name: &str, content: &[u8]) {
+        assert_eq!(file.name().expect("UTF-8"), name);
+        assert_eq!((file.compression(), file.size()), (zip::CompressionMethod::Stored, content.len() as u64), "{name}");
+        let mut read = Vec::new();
+        // Compares the CRC-32 too.
+        file.read_to_end(&mut read).expect("the content");
+        assert_eq!(read, content, "{name}");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_keeps_its_stem_and_gets_the_extension_of_its_format() {
+    fn a_name_is_one_safe_component_with_its_stem_and_the_extension_of_its_format() {
         for (original, expected) in [
             ("photo.jpg", "photo.png"),
             ("photo", "photo.png"),
@@ -83,14 +83,6 @@ mod tests {
             ("photo.png", "photo.png"),
             ("console.jpg", "console.png"),
             ("com10.jpg", "com10.png"),
-        ] {
-            assert_eq!(name(original), expected, "{original}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_one_safe_component() {
-        for (original, expected) in [
             ("../../etc/passwd", "passwd.png"),
             ("C:\\photos\\cat.jpg", "cat.png"),
             ("/absolute.jpg", "absolute.png"),
