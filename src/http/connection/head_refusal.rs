@@ -52,7 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ConnectionStream<S> {
     /// connection limits the time of the envelope.
     fn stream_for(&mut self, bytes: &[u8]) -> Option<Pin<&mut S>> {
         if bytes.starts_with(HTTP1)
-            && !self.activity.is_reply_due()
+            && !self.activity.state().reply_due
             && let Some(stream) = self.stream.take()
         {
             self.activity.head_refused();
@@ -230,10 +230,10 @@ mod tests {
         let activity = Activity::new(Instant::now());
         let busy = activity.begin(Version::HTTP_11);
         activity.flushed();
-        assert!(activity.is_reply_due());
+        assert!(activity.state().reply_due);
         drop(busy);
         activity.flushed();
-        assert!(!activity.is_reply_due());
+        assert!(!activity.state().reply_due);
     }
 
     #[test]

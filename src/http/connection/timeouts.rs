@@ -21,27 +21,28 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub(crate) struct Activity(Arc<Mutex<ActivityState>>);
 
-#[derive(Debug)]
-struct ActivityState {
+/// The state of a connection's activity at one time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ActivityState {
     /// Requests in flight, including those whose unread body is being drained.
     busy: usize,
-    /// Since when a request is in flight.
-    busy_since: Instant,
+    /// The beginning of the current or last period with requests in flight.
+    pub(super) busy_since: Instant,
     last_moved: Instant,
     /// Since when the head of a request is arriving.
     head_since: Option<Instant>,
-    /// On HTTP/2 bytes between requests are pings and window updates, not the slow head of a request.
-    http2: bool,
+    /// It has carried a request of HTTP/2, where bytes between requests are pings and window updates, not the slow head of a request.
+    pub(super) http2: bool,
     /// Answered requests whose unread body is being drained; `busy` includes them.
     lingering: usize,
     /// Since when the socket accepts no bytes.
     blocked_since: Option<Instant>,
     /// It has carried a request.
-    begun: bool,
+    pub(super) begun: bool,
     /// A request has arrived whose reply may not be written yet.
-    reply_due: bool,
+    pub(super) reply_due: bool,
     /// A request on it had a valid key.
-    authenticated: bool,
+    pub(super) authenticated: bool,
 }
 
 /// Counts a request as in flight while it exists.
@@ -114,11 +115,6 @@ impl Activity {
         state.reply_due &= state.busy != state.lingering;
     }
 
-    /// Whether written bytes can be a reply of the service.
-    pub(crate) fn is_reply_due(&self) -> bool {
-        self.lock().reply_due
-    }
-
     /// A head was refused before it became a request. The head timeout applies until the connection ends.
     pub(crate) fn head_refused(&self) {
         self.lock().head_since.get_or_insert_with(Instant::now);
@@ -129,30 +125,9 @@ impl Activity {
         self.lock().blocked_since.get_or_insert(now);
     }
 
-    /// When bytes last moved; `None` while a request is not answered or a reply is unsent.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
-        let state = self.lock();
-        (state.busy == state.lingering && state.blocked_since.is_none()).then_some(state.last_moved)
-    }
-
-    /// The beginning of the current or last period with requests in flight.
-    pub(crate) fn busy_since(&self) -> Instant {
-        self.lock().busy_since
-    }
-
-    /// Whether it has carried a request.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.lock().begun
-    }
-
-    /// Whether it has carried a request of HTTP/2.
-    pub(crate) fn is_http2(&self) -> bool {
-        self.lock().http2
-    }
-
-    /// Whether a request had a valid key.
-    pub(crate) fn is_authenticated(&self) -> bool {
-        self.lock().authenticated
+    /// The present state.
+    pub(super) fn state(&self) -> ActivityState {
+        *self.lock()
     }
 
     fn is_expired(&self, now: Instant, config: &HttpConfig) -> bool {
@@ -169,6 +144,13 @@ impl Activity {
         while !self.is_expired(Instant::now(), config) {
             tokio::time::sleep((shortest / 8).max(Duration::from_millis(5))).await;
         }
+    }
+}
+
+impl ActivityState {
+    /// When bytes last moved; `None` while a request is not answered or a reply is unsent.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        (self.busy == self.lingering && self.blocked_since.is_none()).then_some(self.last_moved)
     }
 }
 
