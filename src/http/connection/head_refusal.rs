@@ -166,11 +166,8 @@ fn envelope(status: Option<u16>, logged: bool) -> Bytes {
 /// An error as the last reply of an HTTP/1.1 connection, where no request could be read.
 pub(crate) fn http1(error: ApiError, id: &str) -> Bytes {
     let status = error.code.status();
-    let body = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
-    let body = match body {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
+    let Ok(body) = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
+    let body = body.to_bytes();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{REQUEST_ID}: {id}\r\n{VERSION}: {version}\r\n\
          cache-control: no-store\r\nx-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n",

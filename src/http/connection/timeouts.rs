@@ -47,11 +47,10 @@ pub(crate) struct ActivityState {
 
 /// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(crate) struct RequestGuard(Activity);
-
-/// Counts an answered request whose unread body is being drained.
-#[derive(Debug)]
-pub(crate) struct LingerGuard(RequestGuard);
+pub(crate) struct RequestGuard {
+    activity: Activity,
+    is_lingering: bool,
+}
 
 impl Activity {
     pub(crate) fn new(now: Instant) -> Self {
@@ -85,7 +84,7 @@ impl Activity {
         state.reply_due = true;
         state.head_since = None;
         state.http2 |= version == Version::HTTP_2;
-        RequestGuard(self.clone())
+        RequestGuard { activity: self.clone(), is_lingering: false }
     }
 
     /// Bytes were read.
@@ -157,33 +156,29 @@ impl ActivityState {
 impl RequestGuard {
     /// The request has a valid key.
     pub(crate) fn mark_authenticated(&self) {
-        self.0.lock().authenticated = true;
+        self.activity.lock().authenticated = true;
     }
 
     /// The request is answered; only the rest of its body is still drained.
-    pub(crate) fn lingering(self) -> LingerGuard {
-        self.0.lock().lingering += 1;
-        LingerGuard(self)
-    }
-}
-
-impl Drop for LingerGuard {
-    fn drop(&mut self) {
-        self.0.0.lock().lingering -= 1;
+    pub(crate) fn lingering(mut self) -> Self {
+        self.activity.lock().lingering += 1;
+        self.is_lingering = true;
+        self
     }
 }
 
 impl Clone for RequestGuard {
     fn clone(&self) -> Self {
-        self.0.lock().busy += 1;
-        Self(self.0.clone())
+        self.activity.lock().busy += 1;
+        Self { activity: self.activity.clone(), is_lingering: false }
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.activity.lock();
         state.busy -= 1;
+        state.lingering -= usize::from(self.is_lingering);
         state.last_moved = Instant::now();
     }
 }
