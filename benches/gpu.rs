@@ -183,7 +183,15 @@ impl Bench<'_> {
                     return Ok(());
                 }
                 let job = tempfile::tempdir()?;
-                let done = runtime.block_on(video::remove(&engine, &tools, &clip, job.path(), recipe, &|_| {}))?;
+                let done = runtime.block_on(video::remove(
+                    &engine,
+                    Tenant::default(),
+                    &tools,
+                    &clip,
+                    job.path(),
+                    recipe,
+                    &|_| {},
+                ))?;
                 let rate = done.frames as f64 / done.took.total.as_secs_f64();
                 println!("{device:44} {what:20} {:>8} {rate:>12.2}", done.frames);
             }

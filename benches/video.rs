@@ -37,8 +37,9 @@ fn main() {
         let recipe =
             VideoRecipe { format, smoothing: SMOOTHING, ..VideoRecipe::of(&Fields::default()).expect("the defaults") };
         let job = tempfile::tempdir().expect("a folder");
-        let done =
-            shop.wait(video::remove(shop.engine(), &tools, &clip, job.path(), &recipe, &|_| {})).expect("a result");
+        let done = shop
+            .wait(video::remove(shop.engine(), Tenant::default(), &tools, &clip, job.path(), &recipe, &|_| {}))
+            .expect("a result");
         let total = done.took.total.as_secs_f64();
         println!("{name}: {} frames in {total:.2} s, {:.2} frames/s", done.frames, done.frames as f64 / total);
         let stages = [

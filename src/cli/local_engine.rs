@@ -135,6 +135,8 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
 /// A ready engine.
 pub(super) struct LocalEngine {
     engine: Engine,
+    /// The tenant whose turns its work takes.
+    tenant: Tenant,
     /// The network of the configured model.
     network: Network,
     device: ActiveDevice,
@@ -153,13 +155,14 @@ impl LocalEngine {
         engine.ready().await?;
         let network = configured(config, engine.added())?;
         engine.ready_by(&network).await?;
-        Ok(Self { engine, network, device, limits: config.limits.of_local_pictures() })
+        Ok(Self { engine, tenant: Tenant::default(), network, device, limits: config.limits.of_local_pictures() })
     }
 
     /// The engine for the work of `tenant`.
     pub(super) fn of(&self, tenant: Tenant) -> Self {
         Self {
-            engine: self.engine.of(tenant),
+            engine: self.engine.clone(),
+            tenant,
             network: self.network.clone(),
             device: self.device.clone(),
             limits: self.limits,
@@ -172,12 +175,7 @@ impl LocalEngine {
     }
 
     fn call(&self) -> Call {
-        Call {
-            lane: Lane::Bulk,
-            tenant: self.engine.tenant(),
-            deadline: Instant::now() + DEADLINE,
-            limits: self.limits,
-        }
+        Call { lane: Lane::Bulk, tenant: self.tenant, deadline: Instant::now() + DEADLINE, limits: self.limits }
     }
 
     /// As [`select_network`], with the models that the engine has loaded.
@@ -221,7 +219,7 @@ impl LocalEngine {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.engine.cpu(self.engine.tenant(), work).await
+        self.engine.cpu(self.tenant, work).await
     }
 }
 

@@ -98,7 +98,7 @@ pub struct Segmented {
 
 /// The engine. Clones share it. Dropping the last clone finishes the queue and ends the device thread.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Inner>, Tenant);
+pub struct Engine(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -167,7 +167,7 @@ impl Engine {
             .name("device".to_owned())
             .spawn(move || device.run())
             .expect("the system has threads left when the engine starts");
-        let inner = Arc::new(Inner {
+        Self(Arc::new(Inner {
             admission,
             status,
             buffers,
@@ -179,20 +179,7 @@ impl Engine {
             added,
             tickets: Mutex::new(Some(tickets)),
             device: Mutex::new(Some(thread)),
-        });
-        Self(inner, Tenant::default())
-    }
-
-    /// This engine for the work of `tenant`.
-    #[must_use]
-    pub fn of(&self, tenant: Tenant) -> Self {
-        Self(Arc::clone(&self.0), tenant)
-    }
-
-    /// The tenant of its work.
-    #[must_use]
-    pub const fn tenant(&self) -> Tenant {
-        self.1
+        }))
     }
 
     /// The places and slots of its pictures.

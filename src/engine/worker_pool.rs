@@ -51,19 +51,17 @@ impl WorkerPool {
         tenant: Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let waiting = Waiting::new(&self.progress, self.gauges.waiting);
+        let task = Task::new(&self.progress, self.gauges);
         let place = self.places.acquire(tenant, 1).await;
         let (reply, answer) = oneshot::channel();
         let span = tracing::Span::current();
-        let running = self.gauges.running;
         self.threads.spawn(move || {
-            let _place = place;
-            let _working = waiting.begin();
+            let (_place, mut task) = (place, task);
+            task.begin();
             if reply.is_closed() {
                 metrics::queue_dropped(metrics::Dropped::ClientGone);
                 return;
             }
-            let _running = Counted::new(running);
             let _entered = span.enter();
             let outcome = catch_unwind(AssertUnwindSafe(work))
                 .map_err(|panic| EngineError::Panicked(panic_message(&*panic).to_owned()));
@@ -83,55 +81,37 @@ fn lock(progress: &Mutex<StallDetector>) -> MutexGuard<'_, StallDetector> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A task without a worker.
-struct Waiting {
-    progress: Option<Arc<Mutex<StallDetector>>>,
-    _gauge: Counted,
+/// A task of the pool, waiting for a worker or with one.
+struct Task {
+    progress: Arc<Mutex<StallDetector>>,
+    gauges: Gauges,
+    has_begun: bool,
 }
 
-impl Waiting {
-    fn new(progress: &Arc<Mutex<StallDetector>>, gauge: fn(f64)) -> Self {
+impl Task {
+    fn new(progress: &Arc<Mutex<StallDetector>>, gauges: Gauges) -> Self {
         lock(progress).arrived(Instant::now());
-        Self { progress: Some(Arc::clone(progress)), _gauge: Counted::new(gauge) }
+        (gauges.waiting)(1.0);
+        Self { progress: Arc::clone(progress), gauges, has_begun: false }
     }
 
-    fn begin(mut self) -> Option<Working> {
-        let progress = self.progress.take()?;
-        lock(&progress).began(Instant::now());
-        Some(Working(progress))
+    fn begin(&mut self) {
+        self.has_begun = true;
+        lock(&self.progress).began(Instant::now());
+        (self.gauges.waiting)(-1.0);
+        (self.gauges.running)(1.0);
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Task {
     fn drop(&mut self) {
-        if let Some(progress) = &self.progress {
-            lock(progress).cancelled();
+        if self.has_begun {
+            lock(&self.progress).ended(Instant::now());
+            (self.gauges.running)(-1.0);
+        } else {
+            lock(&self.progress).cancelled();
+            (self.gauges.waiting)(-1.0);
         }
-    }
-}
-
-/// A task with a worker.
-struct Working(Arc<Mutex<StallDetector>>);
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        lock(&self.0).ended(Instant::now());
-    }
-}
-
-/// Raises a gauge by one during its lifetime.
-struct Counted(fn(f64));
-
-impl Counted {
-    fn new(gauge: fn(f64)) -> Self {
-        gauge(1.0);
-        Self(gauge)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        (self.0)(-1.0);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::http::reply::{ApiError, REQUEST_ID, Reply, Result, VERSION, picture_r
 use crate::http::request::body::RequestBody;
 use crate::http::request::head_check;
 use crate::telemetry::{metrics, panic_message};
+use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
@@ -23,12 +24,9 @@ use hyper::header::{
 use hyper::{Method, Request, Response, Uri, Version};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
-use std::any::Any;
 use std::future::Future;
 use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 use tracing::{Instrument, debug, field, info, info_span};
 
@@ -131,7 +129,10 @@ pub(super) async fn answer<S: Service>(
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
     let (outcome, in_flight) = match checked {
-        Ok(in_flight) => (catch_panic(service.answer(&mut context)).instrument(span.clone()).await, Some(in_flight)),
+        Ok(in_flight) => (
+            AssertUnwindSafe(service.answer(&mut context)).catch_unwind().instrument(span.clone()).await,
+            Some(in_flight),
+        ),
         Err(error) => (Ok(Err(error)), None),
     };
     let _entered = span.enter();
@@ -191,17 +192,6 @@ fn hide_secrets(headers: &mut HeaderMap) {
 fn error_reply(error: ApiError, id: &str) -> Reply {
     error.log();
     error.into_reply(id)
-}
-
-/// The result of `work`, or the payload of its panic.
-async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
-    let mut work = pin!(work);
-    std::future::poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-        Ok(Poll::Pending) => Poll::Pending,
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
 }
 
 #[cfg(test)]

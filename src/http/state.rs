@@ -18,9 +18,7 @@ pub(super) struct ApiState {
     /// Largest picture that is taken.
     pub(super) limits: Limits,
     pub(super) memory: Memory,
-    /// Generated backdrops in a day, of all accounts together.
-    pub(super) backdrops_per_day: u32,
-    /// Rate limits by plan.
+    /// Rates by plan, and generated backdrops in a day.
     pub(super) per_caller: LimitsConfig,
     pub(super) auth_throttle: AuthThrottle,
     /// `/assets/daemon.json`.
@@ -38,7 +36,6 @@ impl ApiState {
             docs: OnceLock::new(),
             limits: limits.of_pictures(),
             memory: Memory::new(config.max_body_bytes(), limits.max_bytes),
-            backdrops_per_day: limits.backdrop_ai_per_day,
             per_caller: limits.clone(),
             auth_throttle: AuthThrottle::new(config.wrong_keys_per_minute),
             app,

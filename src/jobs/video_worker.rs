@@ -46,9 +46,9 @@ impl VideoWorker {
             internal: true,
         })?;
         let source = input_in(folder);
-        let engine = self.engine.of(Tenant::background(&job.account));
+        let tenant = Tenant::background(&job.account);
         let removed = loop {
-            match video::remove(&engine, &tools, &source, folder, &recipe, progress).await {
+            match video::remove(&self.engine, tenant, &tools, &source, folder, &recipe, progress).await {
                 // No clip can be processed then. The next attempt resumes from the checkpoint.
                 Err(VideoError::Engine(EngineError::Failed(reason)))
                     if matches!(recipe.network, Network::BuiltIn(_)) =>

@@ -21,7 +21,7 @@ use super::stage_clock::StageClock;
 use super::stages::{ClipJob, ENCODED_PROGRESS, finish_segments};
 use super::temporal::TemporalFilter;
 use super::{Clip, Finished, Tools, VideoError};
-use crate::engine::Engine;
+use crate::engine::{Engine, Tenant};
 use crate::recipe::VideoRecipe;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const JOB_TIMEOUT_PER_FRAME: Duration = Duration::from_secs(15);
 /// Part of the checkpoint's plan, incremented when a recipe's bytes change: versions of segments are never mixed.
 const VERSION: &str = "4";
 
-/// Removes the background of `source`.
+/// Removes the background of `source`, in the turns of `tenant`.
 ///
 /// `folder` belongs to the job: it keeps finished segments with the temporal filter's state, and a later call with this
 /// folder resumes after them. `progress` is called with 0 to 100. Dropping the future kills the ffmpeg processes.
@@ -42,6 +42,7 @@ const VERSION: &str = "4";
 /// See [`VideoError`].
 pub async fn remove(
     engine: &Engine,
+    tenant: Tenant,
     tools: &Tools,
     source: &Path,
     folder: &Path,
@@ -49,13 +50,13 @@ pub async fn remove(
     progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
     // Without a time limit: an accepted job does not fail because other clips are being probed.
-    let slot = probe::slot(engine.tenant()).await;
+    let slot = probe::slot(tenant).await;
     let mut probed = probe::probe(tools, source, slot).await?;
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);
     }
     let frames = u32::try_from(max_frames(probed.clip.rate)).unwrap_or(u32::MAX);
-    let job = ClipJob { engine, tools, probed, recipe, progress };
+    let job = ClipJob { engine, tenant, tools, probed, recipe, progress };
     tokio::time::timeout(JOB_TIMEOUT + JOB_TIMEOUT_PER_FRAME * frames, job.run(source, folder))
         .await
         .unwrap_or_else(|_| Err(VideoError::Exhausted("the job timed out".to_owned())))

@@ -10,7 +10,7 @@ use super::stage_clock::StageClock;
 use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
 use crate::compose;
-use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
+use crate::engine::{Engine, EngineError, Lane, Segmented, Slot, Tenant};
 use crate::image::{Buffer, Frame, RawMask};
 use crate::matting::FrameMatte;
 use crate::recipe::VideoRecipe;
@@ -40,6 +40,7 @@ fn segment_frames(rate: Rate) -> u64 {
 /// A clip and the parameters of its processing.
 pub(super) struct ClipJob<'a> {
     pub(super) engine: &'a Engine,
+    pub(super) tenant: Tenant,
     pub(super) tools: &'a Tools,
     pub(super) probed: Probed,
     pub(super) recipe: &'a VideoRecipe,
@@ -143,7 +144,7 @@ impl ClipJob<'_> {
     async fn acquire(&self, batch_slots: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let batch_slot = Arc::clone(batch_slots).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let pixels = BATCH * self.probed.clip.size.area();
-        let slot = self.engine.admit(self.engine.tenant(), pixels, Instant::now() + BATCH_TIMEOUT).await?;
+        let slot = self.engine.admit(self.tenant, pixels, Instant::now() + BATCH_TIMEOUT).await?;
         Ok(BatchPermit { slot, _batch_slot: Arc::new(batch_slot) })
     }
 
@@ -190,7 +191,7 @@ impl ClipJob<'_> {
                     let state = is_last.then(|| filter.save());
                     (filter, frame, matte, state, began.elapsed())
                 };
-                let (returned, frame, matte, state, took) = self.engine.cpu(self.engine.tenant(), work).await?;
+                let (returned, frame, matte, state, took) = self.engine.cpu(self.tenant, work).await?;
                 filter = returned;
                 clock.matte.add(took);
                 if to.send(Matted { frame, matte, permit: permit.clone(), state }).await.is_err() {
@@ -228,7 +229,7 @@ impl ClipJob<'_> {
                     Some(matted) => {
                         let (compositor, at) = (Arc::clone(&compositor), index);
                         index += 1;
-                        in_flight.push_back(self.engine.cpu(self.engine.tenant(), move || composited(&compositor, matted, codec, rate, at)));
+                        in_flight.push_back(self.engine.cpu(self.tenant, move || composited(&compositor, matted, codec, rate, at)));
                     }
                     None => is_open = false,
                 },

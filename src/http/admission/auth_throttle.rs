@@ -30,9 +30,8 @@ pub(crate) struct AuthThrottle {
 
 #[derive(Debug)]
 struct Failures {
-    by_network: HashMap<Network, Count>,
-    /// Shared by the networks beyond the table.
-    others: Option<Count>,
+    /// The networks beyond the table share the count of `None`.
+    by_network: HashMap<Option<Network>, Count>,
     swept: Option<Instant>,
 }
 
@@ -46,7 +45,7 @@ struct Count {
 impl AuthThrottle {
     /// At most `limit` failures a minute.
     pub(crate) fn new(limit: u32) -> Self {
-        Self { limit, failures: Mutex::new(Failures { by_network: HashMap::new(), others: None, swept: None }) }
+        Self { limit, failures: Mutex::new(Failures { by_network: HashMap::new(), swept: None }) }
     }
 
     fn failures(&self) -> MutexGuard<'_, Failures> {
@@ -74,14 +73,8 @@ impl AuthThrottle {
 impl Failures {
     fn count(&mut self, network: Network, now: Instant) -> &mut Count {
         let fresh = Count { since: now, failures: 0 };
-        if !self.by_network.contains_key(&network) && !self.has_room(now) {
-            let others = self.others.get_or_insert(fresh);
-            if others.is_expired(now) {
-                *others = fresh;
-            }
-            return others;
-        }
-        let count = self.by_network.entry(network).or_insert(fresh);
+        let is_counted = self.by_network.contains_key(&Some(network)) || self.has_room(now);
+        let count = self.by_network.entry(is_counted.then_some(network)).or_insert(fresh);
         if count.is_expired(now) {
             *count = fresh;
         }
@@ -154,7 +147,7 @@ mod tests {
             (0..3).map(|n| auth_throttle.count_failure(nth(MOST_NETWORKS + n), start).is_ok()).collect();
         assert_eq!(beyond, [true, true, false]);
         assert!(auth_throttle.count_failure(nth(0), start).is_ok(), "counted networks keep their count");
-        assert_eq!(auth_throttle.failures().by_network.len(), MOST_NETWORKS);
+        assert_eq!(auth_throttle.failures().by_network.len(), MOST_NETWORKS + 1);
         assert!(auth_throttle.count_failure(nth(MOST_NETWORKS + 2), start + WINDOW).is_ok());
         assert_eq!(auth_throttle.failures().by_network.len(), 1);
     }

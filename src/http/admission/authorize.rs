@@ -244,7 +244,7 @@ pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> R
 /// Takes a place in the day's cap of generated backdrops (429).
 async fn take_backdrop(state: &ApiState) -> Result<BackdropReservation> {
     let now = UnixSeconds::now();
-    state.app.store.take_backdrop(state.backdrops_per_day, now).await.map_err(|error| match error {
+    state.app.store.take_backdrop(state.per_caller.backdrop_ai_per_day, now).await.map_err(|error| match error {
         BackdropQuotaError::Exhausted { resets_at } => {
             let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
             ApiError::new(ErrorCode::RateLimitExceeded, &error).retry_after(Duration::from_secs(wait))

@@ -1,23 +1,23 @@
-//! Replaces hyper's own refusals of malformed request heads by the error envelope.
+//! Replaces hyper's own refusals of malformed request heads by the error envelope: the interface specification promises JSON with a request id
+//! for every error, and the clients read the code and the id.
 //!
 //! hyper answers an HTTP/1 head that it cannot parse without calling the service, by a status line and an empty body (400,
 //! 414 or 431), and closes the connection. These are its only bytes that are not a reply of the service, so the stream below
-//! it detects them as HTTP/1 written while no reply is due. They are replaced by an envelope with a request id, after which
-//! the rest of the client's bytes is read and dropped, because closing a socket with bytes unread resets the connection, and
-//! the reply with it.
+//! it detects them as HTTP/1 written while no reply is due.
 
 use super::timeouts::Activity;
 use crate::http::reply::{ApiError, ErrorCode, REQUEST_ID, VERSION, request_id};
 use crate::telemetry::metrics;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::header::HeaderMap;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tracing::{debug, info};
 
 /// The largest head of a request, in bytes; browsers send under 4 KiB.
@@ -33,39 +33,32 @@ pub(crate) fn too_large() -> ApiError {
 const HTTP1: &[u8] = b"HTTP/1.";
 
 /// The stream of a connection: records in its [`Activity`] when bytes move, and replaces hyper's own refusals.
-#[derive(Debug)]
 pub(crate) struct ConnectionStream<S> {
-    stream: S,
+    /// `None` once a refusal is replaced.
+    stream: Option<S>,
+    /// Sends the envelope instead of a refusal.
+    refusal: Option<BoxFuture<'static, io::Result<()>>>,
     activity: Activity,
     logged: bool,
-    refusal: Option<Refusal>,
 }
 
-#[derive(Debug)]
-struct Refusal {
-    /// The rest of the envelope.
-    unwritten: Bytes,
-    is_shut_down: bool,
-}
-
-impl<S> ConnectionStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ConnectionStream<S> {
     /// `logged`: whether refusals are logged at `info`, else at `debug`.
     pub(crate) fn new(stream: S, activity: Activity, logged: bool) -> Self {
-        Self { stream, activity, logged, refusal: None }
+        Self { stream: Some(stream), refusal: None, activity, logged }
     }
 
-    /// Whether `bytes`, which are to be written, are a refusal of hyper; if so, the envelope is written instead.
-    fn replaces(&mut self, bytes: &[u8]) -> bool {
-        if self.refusal.is_some() {
-            return true;
+    /// The stream to write `bytes` to; `None` where they are a refusal of hyper, which the envelope replaces. The head timeout of the
+    /// connection limits the time of the envelope.
+    fn stream_for(&mut self, bytes: &[u8]) -> Option<Pin<&mut S>> {
+        if bytes.starts_with(HTTP1)
+            && !self.activity.state().reply_due
+            && let Some(stream) = self.stream.take()
+        {
+            self.activity.head_refused();
+            self.refusal = Some(Box::pin(send_last(stream, envelope(status_of(bytes), self.logged))));
         }
-        if !bytes.starts_with(HTTP1) || self.activity.is_reply_due() {
-            return false;
-        }
-        self.activity.head_refused();
-        let unwritten = envelope(status_of(bytes), self.logged);
-        self.refusal = Some(Refusal { unwritten, is_shut_down: false });
-        true
+        self.stream.as_mut().map(Pin::new)
     }
 
     fn record(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -78,42 +71,12 @@ impl<S> ConnectionStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionStream<S> {
-    /// Writes the rest of the envelope.
-    fn poll_envelope(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Some(Refusal { unwritten, .. }) = &self.refusal
-            && unwritten.has_remaining()
-        {
-            let written = Pin::new(&mut self.stream).poll_write(cx, unwritten);
-            let written = ready!(self.record(written))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            if let Some(refusal) = &mut self.refusal {
-                refusal.unwritten.advance(written);
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Reads and drops the rest of the client's bytes. The head timeout of the connection limits the time.
-    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut dropped = [0; 4096];
-        loop {
-            let mut buffer = ReadBuf::new(&mut dropped);
-            match ready!(Pin::new(&mut *self).poll_read(cx, &mut buffer)) {
-                Ok(()) if !buffer.filled().is_empty() => {}
-                Ok(()) | Err(_) => return Poll::Ready(()),
-            }
-        }
-    }
-}
-
 impl<S: AsyncRead + Unpin> AsyncRead for ConnectionStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        let Some(stream) = &mut this.stream else { return Poll::Ready(Ok(())) };
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        ready!(Pin::new(stream).poll_read(cx, buffer))?;
         if buffer.filled().len() > before {
             this.activity.read(Instant::now());
         }
@@ -121,13 +84,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for ConnectionStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ConnectionStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> AsyncWrite for ConnectionStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.replaces(bytes) {
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        let Some(stream) = this.stream_for(bytes) else { return Poll::Ready(Ok(bytes.len())) };
+        let written = stream.poll_write(cx, bytes);
         this.record(written)
     }
 
@@ -137,39 +98,45 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ConnectionStream<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.replaces(slices.first().map_or(&[], |first| first)) {
+        let Some(stream) = this.stream_for(slices.first().map_or(&[], |first| first)) else {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
-        }
-        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        };
+        let written = stream.poll_write_vectored(cx, slices);
         this.record(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
     }
 
     // hyper flushes when its own buffer is empty, so complete replies are written by then. A socket is ready to flush even
     // while it accepts no bytes, so nothing is recorded.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_envelope(cx))?;
-        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        if let Some(stream) = &mut this.stream {
+            ready!(Pin::new(stream).poll_flush(cx))?;
+        }
         this.activity.flushed();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_envelope(cx))?;
-        if !this.refusal.as_ref().is_some_and(|refusal| refusal.is_shut_down) {
-            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-        }
         if let Some(refusal) = &mut this.refusal {
-            refusal.is_shut_down = true;
-            ready!(this.poll_rest(cx));
+            let sent = ready!(refusal.as_mut().poll(cx));
+            this.refusal = None;
+            return Poll::Ready(sent);
         }
-        Poll::Ready(Ok(()))
+        this.stream.as_mut().map_or(Poll::Ready(Ok(())), |stream| Pin::new(stream).poll_shutdown(cx))
     }
+}
+
+/// Sends the last reply of a connection, then reads and drops the rest of the client's bytes: closing a socket with bytes unread resets the
+/// connection, and the reply with it. The caller limits the time.
+pub(crate) async fn send_last(mut stream: impl AsyncRead + AsyncWrite + Unpin, reply: Bytes) -> io::Result<()> {
+    stream.write_all(&reply).await?;
+    stream.shutdown().await?;
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.map(drop)
 }
 
 /// The status in the first line of a reply.
@@ -199,11 +166,8 @@ fn envelope(status: Option<u16>, logged: bool) -> Bytes {
 /// An error as the last reply of an HTTP/1.1 connection, where no request could be read.
 pub(crate) fn http1(error: ApiError, id: &str) -> Bytes {
     let status = error.code.status();
-    let body = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
-    let body = match body {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
+    let Ok(body) = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
+    let body = body.to_bytes();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{REQUEST_ID}: {id}\r\n{VERSION}: {version}\r\n\
          cache-control: no-store\r\nx-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n",
@@ -228,10 +192,13 @@ mod tests {
         prepare(&activity);
         let mut stream = ConnectionStream::new(near, activity, false);
         stream.write_all(bytes).await.expect("room");
-        stream.flush().await.expect("room");
-        drop(stream);
-        let mut received = String::new();
-        far.read_to_string(&mut received).await.expect("text");
+        let receiving = async move {
+            let mut received = String::new();
+            far.read_to_string(&mut received).await.expect("text");
+            received
+        };
+        let (ended, received) = tokio::join!(stream.shutdown(), receiving);
+        ended.expect("read to its end");
         received
     }
 
@@ -245,7 +212,7 @@ mod tests {
         let activity = Activity::new(Instant::now());
         let busy = activity.begin(Version::HTTP_11);
         activity.flushed();
-        assert!(activity.is_reply_due(), "a pending reply is due after a flush too");
+        assert!(activity.state().reply_due, "a pending reply is due after a flush too");
         drop(busy);
         for replaced in [
             received(OWN, |_| {}).await,

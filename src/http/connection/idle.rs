@@ -14,25 +14,22 @@ pub(crate) async fn idle_for<B: Future<Output = bool>>(
     mut open: watch::Receiver<usize>,
     is_busy: impl Fn() -> B,
 ) {
-    let Some(after) = after else { return std::future::pending().await };
-    loop {
-        if open.wait_for(|open| *open == 0).await.is_err() {
-            // The listener has ended.
-            return std::future::pending().await;
-        }
-        // Not the value itself, which locks the channel.
-        let connected = timeout(after, open.wait_for(|open| *open > 0)).await.map(|open| open.map(drop));
-        match connected {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return std::future::pending().await,
-            Err(_) => {
-                let busy = is_busy().await;
+    let idle = async {
+        let after = after?;
+        loop {
+            open.wait_for(|open| *open == 0).await.ok()?;
+            // Not the value itself, which locks the channel.
+            match timeout(after, open.wait_for(|open| *open > 0)).await.map(|open| open.map(drop)) {
+                Ok(connected) => connected.ok()?,
                 // A connection may have arrived since.
-                if !busy && *open.borrow() == 0 {
-                    return;
-                }
+                Err(_) if !is_busy().await && *open.borrow() == 0 => return Some(()),
+                Err(_) => {}
             }
         }
+    };
+    // Without a time, or after the end of the listener, it is never idle.
+    if idle.await.is_none() {
+        std::future::pending().await
     }
 }
 

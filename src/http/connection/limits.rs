@@ -121,21 +121,14 @@ impl ConnectionLimits {
 impl OpenConnections {
     /// Chooses a connection to close, of `network` where one is given.
     fn evict(&mut self, network: Option<Network>, now: Instant) -> bool {
-        let mut victim: Option<(Instant, &Arc<OpenConnection>)> = None;
-        for connection in self.connections.values() {
-            let is_meant = network.is_none_or(|network| connection.network.get() == Some(&network));
-            if !is_meant || connection.chosen.load(Ordering::Relaxed) {
-                continue;
-            }
-            let Some(since) = connection.idle_since(now) else { continue };
-            if !connection.activity.is_authenticated() {
-                victim = Some((since, connection));
-                break;
-            }
-            if victim.is_none_or(|(longest, _)| since < longest) {
-                victim = Some((since, connection));
-            }
-        }
+        let is_meant = |connection: &&Arc<OpenConnection>| {
+            network.is_none_or(|network| connection.network.get() == Some(&network))
+                && !connection.chosen.load(Ordering::Relaxed)
+        };
+        let meant = self.connections.values().filter(is_meant);
+        let idle = meant.filter_map(|connection| Some((connection.idle_since(now)?, connection)));
+        // `None` is the least, and of equal ones the first is taken: the oldest.
+        let victim = idle.min_by_key(|(since, connection)| connection.activity.state().authenticated.then_some(*since));
         let Some((_, connection)) = victim else { return false };
         connection.chosen.store(true, Ordering::Relaxed);
         connection.wake.notify_one();
@@ -146,15 +139,16 @@ impl OpenConnections {
 impl OpenConnection {
     /// Since when it may be closed; `None` while it may not.
     fn idle_since(&self, now: Instant) -> Option<Instant> {
-        let Some(since) = self.activity.idle_since() else {
-            let since = self.activity.busy_since();
-            let keeps_place = self.activity.is_authenticated() || now.saturating_duration_since(since) < WITHOUT_KEY;
+        let activity = self.activity.state();
+        let Some(since) = activity.idle_since() else {
+            let since = activity.busy_since;
+            let keeps_place = activity.authenticated || now.saturating_duration_since(since) < WITHOUT_KEY;
             return (!keeps_place).then_some(since);
         };
-        let keeps_place = if self.activity.is_authenticated() {
+        let keeps_place = if activity.authenticated {
             now.saturating_duration_since(since) < KEEP_AUTHENTICATED
         } else {
-            !self.activity.has_begun() && now.saturating_duration_since(self.admitted) < FIRST_REQUEST
+            !activity.begun && now.saturating_duration_since(self.admitted) < FIRST_REQUEST
         };
         (!keeps_place).then_some(since)
     }
@@ -322,7 +316,7 @@ mod tests {
         drop(second);
         assert!(limits.evict_one() && is_evicted(&place));
         drop(lingering);
-        assert!(activity.idle_since().is_some());
+        assert!(activity.state().idle_since().is_some());
     }
 
     #[tokio::test]

@@ -231,7 +231,7 @@ impl<S: Service> ConnectionServer<S> {
                 let polled = connection.as_mut().poll(context);
                 // While draining, an HTTP/1.1 connection ends with its next reply. An HTTP/2 connection gets a GOAWAY, but
                 // not before its first request: clients treat that as a failure and reconnect.
-                if polled.is_ready() || is_ending || !activity.is_http2() || !self.drain.is_refusing() {
+                if polled.is_ready() || is_ending || !activity.state().http2 || !self.drain.is_refusing() {
                     return polled;
                 }
                 is_ending = true;
@@ -259,7 +259,7 @@ impl<S: Service> ConnectionServer<S> {
 /// Resolves when a connection past its age is idle, though its client keeps it open.
 async fn overdue(activity: &Activity, age: Instant) {
     tokio::time::sleep_until((age + AGE_GRACE).into()).await;
-    while activity.idle_since().is_none_or(|since| since.elapsed() < AGE_GRACE) {
+    while activity.state().idle_since().is_none_or(|since| since.elapsed() < AGE_GRACE) {
         tokio::time::sleep(AGE_GRACE).await;
     }
 }

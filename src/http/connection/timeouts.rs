@@ -21,36 +21,36 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub(crate) struct Activity(Arc<Mutex<ActivityState>>);
 
-#[derive(Debug)]
-struct ActivityState {
+/// The state of a connection's activity at one time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ActivityState {
     /// Requests in flight, including those whose unread body is being drained.
     busy: usize,
-    /// Since when a request is in flight.
-    busy_since: Instant,
+    /// The beginning of the current or last period with requests in flight.
+    pub(super) busy_since: Instant,
     last_moved: Instant,
     /// Since when the head of a request is arriving.
     head_since: Option<Instant>,
-    /// On HTTP/2 bytes between requests are pings and window updates, not the slow head of a request.
-    http2: bool,
+    /// It has carried a request of HTTP/2, where bytes between requests are pings and window updates, not the slow head of a request.
+    pub(super) http2: bool,
     /// Answered requests whose unread body is being drained; `busy` includes them.
     lingering: usize,
     /// Since when the socket accepts no bytes.
     blocked_since: Option<Instant>,
     /// It has carried a request.
-    begun: bool,
+    pub(super) begun: bool,
     /// A request has arrived whose reply may not be written yet.
-    reply_due: bool,
+    pub(super) reply_due: bool,
     /// A request on it had a valid key.
-    authenticated: bool,
+    pub(super) authenticated: bool,
 }
 
 /// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(crate) struct RequestGuard(Activity);
-
-/// Counts an answered request whose unread body is being drained.
-#[derive(Debug)]
-pub(crate) struct LingerGuard(RequestGuard);
+pub(crate) struct RequestGuard {
+    activity: Activity,
+    is_lingering: bool,
+}
 
 impl Activity {
     pub(crate) fn new(now: Instant) -> Self {
@@ -84,7 +84,7 @@ impl Activity {
         state.reply_due = true;
         state.head_since = None;
         state.http2 |= version == Version::HTTP_2;
-        RequestGuard(self.clone())
+        RequestGuard { activity: self.clone(), is_lingering: false }
     }
 
     /// Bytes were read.
@@ -114,11 +114,6 @@ impl Activity {
         state.reply_due &= state.busy != state.lingering;
     }
 
-    /// Whether written bytes can be a reply of the service.
-    pub(crate) fn is_reply_due(&self) -> bool {
-        self.lock().reply_due
-    }
-
     /// A head was refused before it became a request. The head timeout applies until the connection ends.
     pub(crate) fn head_refused(&self) {
         self.lock().head_since.get_or_insert_with(Instant::now);
@@ -129,30 +124,9 @@ impl Activity {
         self.lock().blocked_since.get_or_insert(now);
     }
 
-    /// When bytes last moved; `None` while a request is not answered or a reply is unsent.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
-        let state = self.lock();
-        (state.busy == state.lingering && state.blocked_since.is_none()).then_some(state.last_moved)
-    }
-
-    /// The beginning of the current or last period with requests in flight.
-    pub(crate) fn busy_since(&self) -> Instant {
-        self.lock().busy_since
-    }
-
-    /// Whether it has carried a request.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.lock().begun
-    }
-
-    /// Whether it has carried a request of HTTP/2.
-    pub(crate) fn is_http2(&self) -> bool {
-        self.lock().http2
-    }
-
-    /// Whether a request had a valid key.
-    pub(crate) fn is_authenticated(&self) -> bool {
-        self.lock().authenticated
+    /// The present state.
+    pub(super) fn state(&self) -> ActivityState {
+        *self.lock()
     }
 
     fn is_expired(&self, now: Instant, config: &HttpConfig) -> bool {
@@ -172,36 +146,39 @@ impl Activity {
     }
 }
 
-impl RequestGuard {
-    /// The request has a valid key.
-    pub(crate) fn mark_authenticated(&self) {
-        self.0.lock().authenticated = true;
-    }
-
-    /// The request is answered; only the rest of its body is still drained.
-    pub(crate) fn lingering(self) -> LingerGuard {
-        self.0.lock().lingering += 1;
-        LingerGuard(self)
+impl ActivityState {
+    /// When bytes last moved; `None` while a request is not answered or a reply is unsent.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        (self.busy == self.lingering && self.blocked_since.is_none()).then_some(self.last_moved)
     }
 }
 
-impl Drop for LingerGuard {
-    fn drop(&mut self) {
-        self.0.0.lock().lingering -= 1;
+impl RequestGuard {
+    /// The request has a valid key.
+    pub(crate) fn mark_authenticated(&self) {
+        self.activity.lock().authenticated = true;
+    }
+
+    /// The request is answered; only the rest of its body is still drained.
+    pub(crate) fn lingering(mut self) -> Self {
+        self.activity.lock().lingering += 1;
+        self.is_lingering = true;
+        self
     }
 }
 
 impl Clone for RequestGuard {
     fn clone(&self) -> Self {
-        self.0.lock().busy += 1;
-        Self(self.0.clone())
+        self.activity.lock().busy += 1;
+        Self { activity: self.activity.clone(), is_lingering: false }
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.activity.lock();
         state.busy -= 1;
+        state.lingering -= usize::from(self.is_lingering);
         state.last_moved = Instant::now();
     }
 }

@@ -16,7 +16,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -126,15 +125,10 @@ impl Tls {
 }
 
 /// Answers a client in plain HTTP/1.1 that it has to use TLS.
-async fn answer_plain_http(mut stream: TcpStream) -> io::Result<()> {
+async fn answer_plain_http(stream: TcpStream) -> io::Result<()> {
     let id = request_id::from_headers(&HeaderMap::new());
     let error = ApiError::new(ErrorCode::InvalidParameter, "this port speaks HTTPS only; use https://");
-    stream.write_all(&head_refusal::http1(error, &id)).await?;
-    stream.shutdown().await?;
-    // Closing a socket with bytes unread resets the connection, and the reply with it.
-    let mut unread = [0; 4096];
-    while stream.read(&mut unread).await? > 0 {}
-    Ok(())
+    head_refusal::send_last(stream, head_refusal::http1(error, &id)).await
 }
 
 /// The content of the two files.

@@ -60,10 +60,7 @@ impl Object {
 
     /// The sequence of this name; by default empty.
     pub(super) fn list(&self, key: &str) -> &[Node] {
-        match self.get(key) {
-            Some(Node::List(values)) => values,
-            Some(Node::Boolean(_) | Node::Number(_) | Node::Text(_) | Node::Object(_)) | None => &[],
-        }
+        if let Some(Node::List(values)) = self.get(key) { values } else { &[] }
     }
 
     /// The members of the mapping of this name, in order; by default none.
@@ -100,18 +97,12 @@ impl Node {
 
     /// Its text, if it is text.
     pub(super) fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Boolean(_) | Self::Number(_) | Self::List(_) | Self::Object(_) => None,
-        }
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 
     /// Its mapping, if it is one.
     pub(super) fn as_object(&self) -> Option<&Object> {
-        match self {
-            Self::Object(object) => Some(object),
-            Self::Boolean(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => None,
-        }
+        if let Self::Object(object) = self { Some(object) } else { None }
     }
 }
 
@@ -127,40 +118,23 @@ impl<V: Into<Self>> FromIterator<V> for Node {
     }
 }
 
-impl From<Object> for Node {
-    fn from(object: Object) -> Self {
-        Self::Object(object)
-    }
+macro_rules! node_from {
+    ($($from:ty, $value:ident => $node:expr;)+) => {
+        $(impl From<$from> for Node {
+            fn from($value: $from) -> Self {
+                $node
+            }
+        })+
+    };
 }
 
-impl From<bool> for Node {
-    fn from(value: bool) -> Self {
-        Self::Boolean(value)
-    }
-}
-
-impl From<f64> for Node {
-    fn from(value: f64) -> Self {
-        Self::Number(value)
-    }
-}
-
-impl From<u32> for Node {
-    fn from(value: u32) -> Self {
-        Self::Number(value.into())
-    }
-}
-
-impl From<&str> for Node {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Node {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
+node_from! {
+    Object, object => Self::Object(object);
+    bool, value => Self::Boolean(value);
+    f64, value => Self::Number(value);
+    u32, value => Self::Number(value.into());
+    &str, text => Self::Text(text.to_owned());
+    String, text => Self::Text(text);
 }
 
 fn write_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,7 @@ use crate::engine::Tenant;
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use futures_util::future::BoxFuture;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 /// Probes clips before a job is created for them.
@@ -25,28 +25,24 @@ pub trait Inspect: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Inspector {
     config: VideoConfig,
-    /// Cached once found.
-    tools: Arc<OnceLock<Tools>>,
-    missing_confinement: OnceLock<Vec<&'static str>>,
+    tools: OnceCell<Tools>,
+    missing_confinement: OnceCell<Vec<&'static str>>,
 }
 
 impl Inspector {
     /// Finds the programs at first use: they may be installed while the daemon runs.
     #[must_use]
     pub fn new(config: VideoConfig) -> Self {
-        Self { config, tools: Arc::default(), missing_confinement: OnceLock::new() }
+        Self { config, tools: OnceCell::new(), missing_confinement: OnceCell::new() }
     }
 
-    async fn tools(&self) -> Result<Tools, ToolMissing> {
-        if let Some(tools) = self.tools.get() {
-            return Ok(tools.clone());
-        }
-        let (config, cache) = (self.config.clone(), self.tools.clone());
-        let found = spawn_blocking(move || {
-            let tools = Tools::find(&config)?;
-            Ok(cache.get_or_init(|| tools).clone())
-        });
-        found.await.unwrap_or_else(|error| Err(ToolMissing(error.to_string())))
+    async fn tools(&self) -> Result<&Tools, ToolMissing> {
+        let find = || async {
+            let config = self.config.clone();
+            let found = spawn_blocking(move || Tools::find(&config)).await;
+            found.unwrap_or_else(|error| Err(ToolMissing(error.to_string())))
+        };
+        self.tools.get_or_try_init(find).await
     }
 }
 
@@ -54,13 +50,11 @@ impl Inspect for Inspector {
     fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>> {
         Box::pin(async move {
             let tools = self.tools().await?;
-            if self.missing_confinement.get().is_none() {
-                let missing = video::missing_confinement(&tools).await;
-                let missing = missing.map_err(|error| ToolMissing(format!("ffprobe that runs confined ({error})")))?;
-                // Another call may have been faster.
-                let _: Result<(), _> = self.missing_confinement.set(missing);
-            }
-            Ok(())
+            let missing = || async {
+                let missing = video::missing_confinement(tools).await;
+                missing.map_err(|error| ToolMissing(format!("ffprobe that runs confined ({error})")))
+            };
+            self.missing_confinement.get_or_try_init(missing).await.map(drop)
         })
     }
 
@@ -71,7 +65,7 @@ impl Inspect for Inspector {
     fn probe<'a>(&'a self, account: &'a str, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
         Box::pin(async move {
             let tools = self.tools().await.map_err(|missing| VideoError::Tool(missing.to_string()))?;
-            video::probe(&tools, file, Tenant::of(account)).await
+            video::probe(tools, file, Tenant::of(account)).await
         })
     }
 }

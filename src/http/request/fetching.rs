@@ -58,10 +58,8 @@ impl Fetch for Fetcher {
 #[derive(Debug)]
 pub(crate) struct AuxFile {
     pub(crate) bytes: Bytes,
-    /// Whether it was fetched, and not sent with the request.
-    pub(crate) was_fetched: bool,
-    /// Its share of the memory of accounts; to be dropped after it.
-    pub(crate) share: Share,
+    /// Its share of the memory of accounts, to be dropped after it; `None` for a file that was sent, which is part of the request's share.
+    pub(crate) share: Option<Share>,
 }
 
 /// The required pictures other than the source.
@@ -100,9 +98,9 @@ pub(crate) async fn fetch_aux_files(
     let file = async |url: Option<&SourceUrl>, param, attached: Option<Bytes>| match url {
         Some(url) => {
             let (bytes, share) = fetch(fetcher, memory, url, param).await?;
-            Ok::<_, ApiError>(Some(AuxFile { bytes, was_fetched: true, share }))
+            Ok::<_, ApiError>(Some(AuxFile { bytes, share: Some(share) }))
         }
-        None => Ok(attached.map(|bytes| AuxFile { bytes, was_fetched: false, share: memory.share() })),
+        None => Ok(attached.map(|bytes| AuxFile { bytes, share: None })),
     };
     let (background_url, background) = match &recipe.inputs.background {
         Some(Source::Url(url)) => (Some(url), None),

@@ -103,7 +103,7 @@ pub(crate) async fn prepare(
     let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe, background, mask);
     let ((source, share), aux) = tokio::try_join!(source, aux)?;
     let [background, mark, mask] = [&aux.background, &aux.mark, &aux.mask]
-        .map(|file| file.as_ref().filter(|file| file.was_fetched).map(|file| file.bytes.clone()));
+        .map(|file| file.as_ref().filter(|file| file.share.is_some()).map(|file| file.bytes.clone()));
     let fetched = [by_url.then(|| source.clone()), background, mark, mask];
     let was_fetched = fetched.iter().any(Option::is_some);
     let digest = authorized.earlier.compare(0, fetched).await?;

@@ -3,6 +3,7 @@
 use crate::support::child_process::child_input;
 use crate::support::small_disk;
 use crate::video::support::{boxed, engine, made, recipe, tools};
+use backdrop::engine::Tenant;
 use backdrop::recipe::VideoFormat;
 use backdrop::video::{self, VideoError};
 use std::fs::{self, File};
@@ -46,7 +47,7 @@ async fn on_a_small_disk() {
                 let size = file.metadata().expect("it is there").len();
                 file.set_len(size - pages * PAGE).expect("a shorter file");
             }
-            match video::remove(&engine, &tools, &clip, &folder, &recipe, &|_| {}).await {
+            match video::remove(&engine, Tenant::default(), &tools, &clip, &folder, &recipe, &|_| {}).await {
                 Ok(finished) => {
                     let result = fs::read(finished.file).expect("a result");
                     let first = whole.get_or_insert_with(|| result.clone());

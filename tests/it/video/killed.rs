@@ -1,6 +1,7 @@
 //! Clips whose ffmpeg is killed or gets no threads: the service is at fault, not the clip.
 
 use crate::video::support::{boxed, clip, engine, made, recipe};
+use backdrop::engine::Tenant;
 use backdrop::recipe::VideoFormat;
 use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
 use std::path::Path;
@@ -16,7 +17,7 @@ async fn cut_by(script: &str, source: &Path, format: VideoFormat) -> Result<Fini
     assert!(written.unwrap().success());
     let tools = Tools::find(&VideoConfig { ffmpeg: program, ..VideoConfig::default() }).unwrap();
     let job = tempfile::tempdir().unwrap();
-    video::remove(&engine(), &tools, source, job.path(), &recipe(format), &|_| {}).await
+    video::remove(&engine(), Tenant::default(), &tools, source, job.path(), &recipe(format), &|_| {}).await
 }
 
 #[tokio::test]

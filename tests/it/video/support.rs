@@ -1,7 +1,7 @@
 //! Clips made by ffmpeg, engines with a fake network that segments red pixels, and inspection of results.
 
 use crate::support::segmenter;
-use backdrop::engine::{Engine, EngineConfig, SegmenterFactory};
+use backdrop::engine::{Engine, EngineConfig, SegmenterFactory, Tenant};
 use backdrop::image::{Frame, Size};
 use backdrop::model::SegmentError;
 use backdrop::recipe::{Fields, VideoFormat, VideoRecipe};
@@ -130,7 +130,7 @@ pub(crate) async fn cut(
     recipe: &VideoRecipe,
 ) -> Result<(TempDir, Finished), VideoError> {
     let folder = tempfile::tempdir().unwrap();
-    let finished = video::remove(engine, &tools(), source, folder.path(), recipe, &|_| {}).await?;
+    let finished = video::remove(engine, Tenant::default(), &tools(), source, folder.path(), recipe, &|_| {}).await?;
     Ok((folder, finished))
 }
 

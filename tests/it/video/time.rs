@@ -1,6 +1,7 @@
 //! Audio sync, resumed and cancelled work on clips.
 
 use crate::video::support::{boxed, cut, engine, engine_of_everything, frames, made, recipe, remade, sound, tools};
+use backdrop::engine::Tenant;
 use backdrop::image::color::Color;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Finished};
@@ -101,7 +102,7 @@ async fn a_clip_interrupted_after_any_segment_has_the_same_result() {
                 assert!(percent >= *last, "{percent} after {last}");
                 *last = percent;
             };
-            let work = video::remove(&engine, &tools, &source, folder.path(), &recipe, &report);
+            let work = video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &recipe, &report);
             tokio::select! {
                 biased;
                 () = appears(&file) => {}
@@ -129,9 +130,12 @@ async fn another_recipe_in_the_same_folder_starts_over() {
     tokio::select! {
         biased;
         () = appears(&first) => {}
-        _ = video::remove(&engine, &tools, &source, folder.path(), &white, &|_| {}) => panic!("it was not interrupted"),
+        _ = video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &white, &|_| {}) => panic!("it was not interrupted"),
     }
-    let finished = video::remove(&engine, &tools, &source, folder.path(), &on(Color::BLACK), &|_| {}).await.unwrap();
+    let finished =
+        video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &on(Color::BLACK), &|_| {})
+            .await
+            .unwrap();
     assert!(frames(&finished.file).iter().all(|frame| frame.pixel(94, 1)[0] < 4));
 }
 
@@ -169,7 +173,7 @@ async fn cancelled_work_leaves_no_process() {
     tokio::select! {
         biased;
         () = running_tools => {}
-        _ = video::remove(&engine, &tools, &source, folder.path(), &recipe, &|_| {}) => panic!("it finished before it was cancelled"),
+        _ = video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &recipe, &|_| {}) => panic!("it finished before it was cancelled"),
     }
     let ended = async {
         while running(sources.path()) + running(folder.path()) > 0 {

@@ -19,12 +19,12 @@ use bytes::Bytes;
 use html::{line, paragraphs};
 use hyper::StatusCode;
 
-/// Parts of the reference, each with the starts of its paths; a path is in the first part that fits.
+/// Parts of the reference, in its order, each with the starts of its paths; a path is in the last part that fits.
 const PARTS: [(&str, &[&str]); 4] = [
+    ("Pictures", &["/"]),
     ("Clips and jobs", &["/video/", "/jobs", "/results/"]),
     ("Account", &["/account", "/usage", "/estimate", "/presets"]),
     ("Contract", &["/openapi", "/docs"]),
-    ("Pictures", &["/"]),
 ];
 
 /// The reply of a fixed page.
@@ -62,7 +62,7 @@ impl Entry {
 
     fn part(&self) -> &'static str {
         let fits = |starts: &[&str]| starts.iter().any(|start| self.path.starts_with(start));
-        PARTS.iter().find(|(_, starts)| fits(starts)).map_or("Pictures", |(part, _)| part)
+        PARTS.iter().rfind(|(_, starts)| fits(starts)).map_or("Pictures", |(part, _)| part)
     }
 }
 
@@ -98,7 +98,7 @@ fn render(has_page: bool) -> String {
     );
     add_contents(&mut page, &entries);
     add_introduction(&mut page);
-    for (part, _) in in_order() {
+    for (part, _) in PARTS {
         page += &format!("<h2 class=\"part\">{part}</h2>");
         for entry in entries.iter().filter(|entry| entry.part() == part) {
             section::add_section(&mut page, &entry.method, entry.path, entry.operation, has_page);
@@ -109,19 +109,13 @@ fn render(has_page: bool) -> String {
     page
 }
 
-/// The parts in the order of the page: pictures first.
-fn in_order() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    let [clips, account, contract, pictures] = PARTS;
-    [pictures, clips, account, contract].into_iter()
-}
-
 fn add_contents(page: &mut String, entries: &[Entry]) {
     page.push_str(
         "<nav class=\"contents\" aria-label=\"Contents\"><label for=\"search\" hidden>Search</label>\
          <input type=\"search\" id=\"search\" placeholder=\"Field or endpoint\" autocomplete=\"off\" hidden>\
          <p id=\"found\" role=\"status\"></p><ul><li><a href=\"#start\">First steps</a></ul>",
     );
-    for (part, _) in in_order() {
+    for (part, _) in PARTS {
         *page += &format!("<h2>{part}</h2><ul>");
         for entry in entries.iter().filter(|entry| entry.part() == part) {
             let Entry { method, path, .. } = entry;

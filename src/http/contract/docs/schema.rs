@@ -3,6 +3,7 @@
 use super::html::{line, plain};
 use crate::http::contract::CONTRACT;
 use crate::http::contract::node::{Node, Object};
+use std::slice;
 
 /// The target of a `$ref`, else the object itself.
 pub(super) fn resolved(object: &'static Object) -> &'static Object {
@@ -21,7 +22,7 @@ pub(super) fn request_table(page: &mut String, schema: &'static Object) {
     for (name, member) in schema.members_of("properties") {
         let member = resolved(member.as_object().expect("a schema is a mapping"));
         let default = match member.get("default") {
-            Some(default) => format!("<code>{}</code>", plain(&written(default))),
+            Some(default) => codes(slice::from_ref(default)),
             None if required.iter().any(|one| one.as_text() == Some(&**name)) => "required".to_owned(),
             None => String::new(),
         };
@@ -80,15 +81,11 @@ fn values(schema: &'static Object) -> String {
         return kinds.collect::<Vec<_>>().join(" or ");
     }
     if let Some(only) = schema.get("const") {
-        return format!("<code>{}</code>", plain(&written(only)));
+        return codes(slice::from_ref(only));
     }
     let words = schema.list("enum");
     if !words.is_empty() {
-        return words
-            .iter()
-            .map(|word| format!("<code>{}</code>", plain(&written(word))))
-            .collect::<Vec<_>>()
-            .join(" ");
+        return codes(words);
     }
     let types = match schema.get("type") {
         Some(Node::List(types)) => types.iter().filter_map(Node::as_text).collect::<Vec<_>>(),
@@ -122,13 +119,17 @@ fn of_type(name: &str, schema: &'static Object) -> String {
             "date-time" => "a moment (RFC 3339)".to_owned(),
             "date" => "a day (RFC 3339)".to_owned(),
             _ => {
-                let examples = schema.list("examples").iter();
-                let examples = examples.map(|one| format!("<code>{}</code>", plain(&written(one))));
-                let examples = examples.collect::<Vec<_>>().join(" ");
+                let examples = codes(schema.list("examples"));
                 if examples.is_empty() { "text".to_owned() } else { format!("text, such as {examples}") }
             }
         },
     }
+}
+
+/// Plain values as they are sent, as HTML.
+fn codes(values: &[Node]) -> String {
+    let codes: Vec<_> = values.iter().map(|value| format!("<code>{}</code>", plain(&written(value)))).collect();
+    codes.join(" ")
 }
 
 /// A plain value as it is sent.
