@@ -44,7 +44,8 @@ pub(crate) struct PreparedImage {
     pub(crate) source: Bytes,
     /// The field in which the picture was sent.
     param: &'static str,
-    share: Share,
+    /// Of the request's body, and of the picture where it was fetched.
+    shares: (Share, Option<Share>),
     aux: AuxFiles,
     digest: PictureDigest,
     fetching: Instant,
@@ -95,19 +96,22 @@ pub(crate) async fn prepare(
     let memory = state.memory.of(&caller.account);
     let source = async {
         match pictures {
-            Pictures::File(file) => Ok((file, share)),
-            Pictures::Url(url) => fetching::fetch(fetcher, &memory, &url, URL).await,
+            Pictures::File(file) => Ok((file, None)),
+            Pictures::Url(url) => {
+                let (file, fetched) = fetching::fetch(fetcher, &memory, &url, URL).await?;
+                Ok((file, Some(fetched)))
+            }
             Pictures::Files(_) | Pictures::Urls(_) => Err(ApiError::internal("a batch at an endpoint of one picture")),
         }
     };
     let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe, background, mask);
-    let ((source, share), aux) = tokio::try_join!(source, aux)?;
+    let ((source, fetched_share), aux) = tokio::try_join!(source, aux)?;
     let [background, mark, mask] = [&aux.background, &aux.mark, &aux.mask]
         .map(|file| file.as_ref().filter(|file| file.share.is_some()).map(|file| file.bytes.clone()));
     let fetched = [by_url.then(|| source.clone()), background, mark, mask];
     let was_fetched = fetched.iter().any(Option::is_some);
     let digest = authorized.earlier.compare(0, fetched).await?;
-    Ok(PreparedImage { authorized, source, param, share, aux, digest, fetching, was_fetched })
+    Ok(PreparedImage { authorized, source, param, shares: (share, fetched_share), aux, digest, fetching, was_fetched })
 }
 
 /// Processes a picture within `limits`, and waits for reply memory.
@@ -118,7 +122,7 @@ pub(crate) async fn process(
     received: Instant,
     limits: Limits,
 ) -> Result<FinishedImage> {
-    let PreparedImage { mut authorized, source, param, share, aux, digest, fetching, was_fetched } = prepared;
+    let PreparedImage { mut authorized, source, param, shares, aux, digest, fetching, was_fetched } = prepared;
     // Before a backdrop is paid for.
     let place = state.app.processor.admission().place(&caller.account)?;
     let generated = backdrop::generate(state, &mut authorized, caller, &source, received).await;
@@ -140,7 +144,7 @@ pub(crate) async fn process(
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
     // The files were moved into the processing and are freed.
-    drop((share, background_share, mark_share, mask_share, generated_share));
+    drop((shares, background_share, mark_share, mask_share, generated_share));
     output.image.bytes = state.memory.of(&caller.account).hold(output.image.bytes, call.deadline).await?;
     drop(place);
     Ok(FinishedImage { output, model, bill: Bill { authorized, digest } })
