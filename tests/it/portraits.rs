@@ -19,6 +19,8 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 struct FakeRetoucher {
     faces: Vec<Face>,
+    /// Whether the device fails.
+    fails: bool,
     restored: AtomicUsize,
     /// Bands that were begun.
     enlarged: AtomicUsize,
@@ -28,15 +30,17 @@ struct FakeRetoucher {
 
 impl Retoucher for FakeRetoucher {
     fn faces(&self, _: &Frame, _: FaceSearch) -> Result<Vec<Face>, SegmentError> {
-        Ok(self.faces.clone())
+        self.checked().map(|()| self.faces.clone())
     }
 
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {
+        self.checked()?;
         self.restored.fetch_add(1, Ordering::SeqCst);
         Ok(FaceCrop(vec![[0.1; 3]; face.0.len()]))
     }
 
     fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
+        self.checked()?;
         self.enlarged.fetch_add(1, Ordering::SeqCst);
         if let Some(gate) = self.gate.lock().expect("no panic").take() {
             gate.recv().expect("the band may end");
@@ -61,21 +65,9 @@ impl Retoucher for FakeRetoucher {
     }
 }
 
-/// A device that fails.
-#[derive(Debug)]
-struct FailingRetoucher;
-
-impl Retoucher for FailingRetoucher {
-    fn faces(&self, _: &Frame, _: FaceSearch) -> Result<Vec<Face>, SegmentError> {
-        Err(SegmentError::Device("lost".to_owned()))
-    }
-
-    fn restoration(&self, _: &FaceCrop) -> Result<FaceCrop, SegmentError> {
-        Err(SegmentError::Device("lost".to_owned()))
-    }
-
-    fn enlarge_band(&self, _: &mut Enlargement) -> Result<(), SegmentError> {
-        Err(SegmentError::Device("lost".to_owned()))
+impl FakeRetoucher {
+    fn checked(&self) -> Result<(), SegmentError> {
+        if self.fails { Err(SegmentError::Device("lost".to_owned())) } else { Ok(()) }
     }
 }
 
@@ -88,8 +80,18 @@ struct FakeEngine {
 
 impl FakeEngine {
     async fn with(faces: &[Face]) -> Self {
-        let retoucher = Arc::new(FakeRetoucher { faces: faces.to_vec(), ..FakeRetoucher::default() });
-        let (engine, seen) = start(retoucher.clone());
+        Self::of(FakeRetoucher { faces: faces.to_vec(), ..FakeRetoucher::default() }).await
+    }
+
+    /// With the face of [`person`].
+    async fn with_person() -> Self {
+        Self::with(&[face_of_person()]).await
+    }
+
+    async fn of(retoucher: FakeRetoucher) -> Self {
+        let retoucher = Arc::new(retoucher);
+        let (factory, seen) = bright_factory();
+        let engine = Engine::start_with(&config(4, 4), factory, retoucher.clone());
         engine.ready().await.expect("the network loads");
         seen.store(0, Ordering::SeqCst);
         Self { engine, retoucher, seen }
@@ -102,11 +104,6 @@ impl FakeEngine {
     async fn done(&self, endpoint: &str, file: &Bytes, fields: &[(&str, &str)]) -> Output {
         self.run(endpoint, file, fields).await.unwrap_or_else(|error| panic!("{endpoint} {fields:?}: {error}"))
     }
-}
-
-fn start(retoucher: Arc<dyn Retoucher>) -> (Engine, Arc<AtomicUsize>) {
-    let (factory, seen) = bright_factory();
-    (Engine::start_with(&config(4, 4), factory, retoucher), seen)
 }
 
 fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
@@ -139,15 +136,22 @@ fn upside_down(face: Face) -> Face {
 const GROUND: [u8; 4] = [20, 24, 30, 255];
 const SKIN: [u8; 4] = [210, 170, 150, 255];
 const SIZE: Size = Size::new(400, 500);
-/// Centre and width of the face of [`person`].
-const FACE: (f32, f32, f32) = (200.0, 180.0, 80.0);
+
+/// The face of [`person`].
+fn face_of_person() -> Face {
+    face(200.0, 180.0, 80.0)
+}
 
 /// Head with hair, 140..260 × 100..260; shoulders below, to the lower border and 60..340 across.
 fn person() -> Bytes {
+    person_on(GROUND)
+}
+
+fn person_on(ground: [u8; 4]) -> Bytes {
     png(SIZE, |x, y| {
         let head = (140..260).contains(&x) && (100..260).contains(&y);
         let shoulders = (60..340).contains(&x) && y >= 260;
-        if head || shoulders { SKIN } else { GROUND }
+        if head || shoulders { SKIN } else { ground }
     })
 }
 
@@ -166,8 +170,7 @@ fn at(output: &Output) -> Rect {
 
 #[tokio::test]
 async fn a_headshot_shows_head_and_shoulders_with_the_eyes_on_the_third() {
-    let (x, y, width) = FACE;
-    let fake = FakeEngine::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with_person().await;
     for (fields, aspect) in [(&[][..], 1.0), (&[("aspect", "4:5")], 0.8), (&[("width", "300"), ("height", "200")], 1.5)]
     {
         let fields: Vec<_> = fields.iter().copied().chain([("format", "png"), ("restore_face", "0")]).collect();
@@ -191,8 +194,7 @@ async fn a_headshot_shows_head_and_shoulders_with_the_eyes_on_the_third() {
 
 #[tokio::test]
 async fn the_face_of_a_headshot_is_restored_before_the_cutout() {
-    let (x, y, width) = FACE;
-    let fake = FakeEngine::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with_person().await;
     let plain = fake.done("headshot", &person(), &[("format", "png"), ("restore_face", "false")]).await;
     let output = fake.done("headshot", &person(), &[("format", "png")]).await;
     assert_eq!(fake.retoucher.restored.load(Ordering::SeqCst), 1);
@@ -216,11 +218,10 @@ async fn without_a_face_a_headshot_is_the_studio_shot_byte_for_byte() {
         let fields: Vec<_> = fields.iter().copied().chain([("bg_color", "#F4F4F5")]).collect();
         async move { FakeEngine::with(&[]).await.done("studio-shot", &person(), &fields).await }
     };
-    let (x, y, width) = FACE;
-    let mut broken = face(x, y, width);
+    let mut broken = face_of_person();
     broken.landmarks[0][0] = f32::NAN;
     let poster = face(40.0, 60.0, 60.0);
-    for faces in [&[][..], &[face(x, y, 12.0)], &[poster], &[broken]] {
+    for faces in [&[][..], &[face(200.0, 180.0, 12.0)], &[poster], &[broken]] {
         for fields in [&[][..], &[("aspect", "4:5"), ("format", "webp")], &[("width", "120"), ("height", "90")]] {
             let output = FakeEngine::with(faces).await.done("headshot", &person(), fields).await;
             let studio = studio_shot(fields).await;
@@ -278,13 +279,9 @@ async fn a_face_without_a_subject_is_no_portrait() {
 
 #[tokio::test]
 async fn a_portrait_of_a_cutout_keeps_its_alpha() {
-    let (x, y, width) = FACE;
-    let fake = FakeEngine::with(&[face(x, y, width)]).await;
-    let cutout = png(SIZE, |x, y| {
-        let head = (140..260).contains(&x) && (100..260).contains(&y);
-        if head || ((60..340).contains(&x) && y >= 260) { SKIN } else { [9, 9, 9, 0] }
-    });
-    let output = fake.done("headshot", &cutout, &[("format", "png"), ("bg_color", "transparent")]).await;
+    let fake = FakeEngine::with_person().await;
+    let output =
+        fake.done("headshot", &person_on([9, 9, 9, 0]), &[("format", "png"), ("bg_color", "transparent")]).await;
     assert_eq!(fake.seen.load(Ordering::SeqCst), 0);
     assert_eq!(decoded(&output).pixel(0, 0), [0; 4]);
     assert!(at(&output).width.abs_diff(80) <= 1);
@@ -459,8 +456,7 @@ async fn what_an_exact_size_leaves_free_is_transparent_and_white_in_a_jpeg() {
 
 #[tokio::test]
 async fn a_sandbox_stamp_is_on_retouched_pictures_and_portraits_too() {
-    let (x, y, width) = FACE;
-    let fake = FakeEngine::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with_person().await;
     for endpoint in ["upscale", "face-restore", "headshot"] {
         let plain = recipe(endpoint, &[("format", "png")]);
         let mut stamped = plain.clone();
@@ -478,9 +474,9 @@ async fn a_sandbox_stamp_is_on_retouched_pictures_and_portraits_too() {
 
 #[tokio::test]
 async fn a_failing_device_is_an_engine_error() {
-    let (engine, _) = start(Arc::new(FailingRetoucher));
+    let fake = FakeEngine::of(FakeRetoucher { fails: true, ..FakeRetoucher::default() }).await;
     for endpoint in ["headshot", "face-restore", "upscale"] {
-        let failed = pipeline::run(&engine, person(), &recipe(endpoint, &[]), &call()).await;
+        let failed = fake.run(endpoint, &person(), &[]).await;
         assert!(matches!(failed, Err(PipelineError::Engine(EngineError::Device(_)))), "{endpoint}: {failed:?}");
     }
 }

@@ -222,11 +222,3 @@ fn a_data_directory_without_a_store_is_an_error_and_stays_empty() {
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
 }
-
-#[tokio::test]
-async fn a_store_locked_without_a_daemon_is_an_error_that_names_the_file() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let _held = bootstrapped(folder.path()).await;
-    let outcome = run(folder.path(), "keys list");
-    assert_eq!((outcome.code, outcome.stderr.contains("state.redb")), (2, true), "{}", outcome.stderr);
-}

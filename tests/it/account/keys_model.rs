@@ -65,57 +65,38 @@ proptest! {
 async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut keys = open(folder.path());
-    let mut accounts: BTreeMap<&str, Plan> = BTreeMap::new();
-    let mut allowed: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut accounts: BTreeMap<&str, (Plan, bool)> = BTreeMap::new();
     let mut model: Vec<ModelKey> = Vec::new();
     for step in steps {
         match step {
             Step::CreateAccount(account, plan) => {
                 let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
-                let created = keys
-                    .create_account(
-                        AccountName::try_from(name).expect("a good name"),
-                        plan,
-                        false,
-                        AccountModel::default(),
-                    )
-                    .await;
+                let account = AccountName::try_from(name).expect("a good name");
+                let created = keys.create_account(account, plan, false, AccountModel::default()).await;
                 prop_assert_eq!(created.is_ok(), !accounts.contains_key(name));
-                accounts.entry(name).or_insert(plan);
+                accounts.entry(name).or_insert((plan, false));
             }
             Step::SetPlan(account, plan) => {
                 let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
                 let set = keys.set_account(name, Some(plan), None, None).await;
                 prop_assert_eq!(set.is_ok(), accounts.contains_key(name));
-                accounts.entry(name).and_modify(|old| *old = plan);
+                accounts.entry(name).and_modify(|account| account.0 = plan);
             }
             Step::CreateKey { account, label, test } => {
                 let name = AccountName::try_from(ACCOUNTS[account]).expect("a good name");
                 let text = Label::try_from(label.as_str()).expect("a good label");
-                let created = keys
-                    .create(&name, text, if test { Mode::Test } else { Mode::Live }, KeyRestrictions::default())
-                    .await;
+                let mode = if test { Mode::Test } else { Mode::Live };
+                let created = keys.create(&name, text, mode, KeyRestrictions::default()).await;
                 prop_assert_eq!(created.is_ok(), accounts.contains_key(ACCOUNTS[account]));
-                if let Ok(created) = created {
-                    let (secret, id) = (created.secret, created.key.id);
-                    model.push(ModelKey {
-                        secret,
-                        id,
-                        account: ACCOUNTS[account],
-                        label,
-                        test,
-                        revoked: false,
-                        used: false,
-                        kept: None,
-                    });
+                if let Ok(CreatedKey { secret, key: Key { id, .. } }) = created {
+                    let account = ACCOUNTS[account];
+                    model.push(ModelKey { secret, id, account, label, test, revoked: false, used: false, kept: None });
                 }
             }
             Step::SetAllowed(account, generates) => {
                 let set = keys.set_account(ACCOUNTS[account], None, Some(generates), None).await;
                 prop_assert_eq!(set.is_ok(), accounts.contains_key(ACCOUNTS[account]));
-                if set.is_ok() {
-                    allowed.insert(ACCOUNTS[account], generates);
-                }
+                accounts.entry(ACCOUNTS[account]).and_modify(|account| account.1 = generates);
             }
             Step::WriteUses => keys.write_uses().await,
             Step::Revoke(_) | Step::Rotate(..) | Step::Authenticate(_) if model.is_empty() => {
@@ -130,15 +111,10 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 if let Ok(CreatedKey { key, secret }) = rotated {
                     prop_assert_eq!(&key.id, &old.id);
                     let replaced = std::mem::replace(&mut old.secret, secret);
-                    let before = old.kept.take();
-                    let replaced_secret = if keep {
-                        old.kept = Some(replaced);
-                        None
-                    } else {
-                        Some(replaced)
-                    };
-                    for replaced_secret in before.into_iter().chain(replaced_secret) {
-                        prop_assert_eq!(keys.find(replaced_secret.expose()), None);
+                    let (kept, ended) = if keep { (Some(replaced), None) } else { (None, Some(replaced)) };
+                    let before = std::mem::replace(&mut old.kept, kept);
+                    for ended in before.into_iter().chain(ended) {
+                        prop_assert_eq!(keys.find(ended.expose()), None);
                     }
                 }
             }
@@ -155,12 +131,10 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let found = keys.find(key.secret.expose());
                 prop_assert_eq!(found.is_none(), key.revoked);
                 if let Some(info) = found {
-                    let expected = (&*key.id, key.account, accounts[key.account], &*key.label, key.test);
-                    prop_assert_eq!(
-                        (&*info.key.id, &*info.account.name, info.account.plan, &*info.key.label, info.key.test),
-                        expected
-                    );
-                    prop_assert_eq!(info.account.generates, allowed.get(key.account).copied().unwrap_or_default());
+                    let (account, stored) = (info.account, info.key);
+                    prop_assert_eq!((account.plan, account.generates), accounts[key.account]);
+                    let expected = (&*key.id, key.account, &*key.label, key.test);
+                    prop_assert_eq!((&*stored.id, &*account.name, &*stored.label, stored.test), expected);
                     key.used = true;
                 }
             }
@@ -180,7 +154,8 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let keys = open(folder.path());
     let stored: BTreeMap<String, Plan> =
         keys.all_accounts().into_iter().map(|account| (account.name, account.plan)).collect();
-    let expected: BTreeMap<String, Plan> = accounts.into_iter().map(|(name, plan)| (name.to_owned(), plan)).collect();
+    let expected: BTreeMap<String, Plan> =
+        accounts.into_iter().map(|(name, (plan, _))| (name.to_owned(), plan)).collect();
     prop_assert_eq!(stored, expected);
     let state = |key: Key| (key.id, (key.revoked_at.is_some(), key.last_used_at.is_some()));
     let stored: HashMap<String, (bool, bool)> = keys.all(None).into_iter().map(state).collect();

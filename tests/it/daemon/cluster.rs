@@ -14,7 +14,7 @@ use reqwest::Client;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use support::{Caller, Cluster, KEY, PATIENCE, create_key, cutout, until_status};
+use support::{Caller, Cluster, KEY, PATIENCE, cutout, until_status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_daemon_works_and_knows_what_the_others_did() {
@@ -41,14 +41,6 @@ async fn every_daemon_works_and_knows_what_the_others_did() {
     for _ in 0..3 {
         assert_eq!(caller.get("/presets").await["presets"].as_array().map(Vec::len), Some(1));
     }
-
-    let key = create_key(&cluster).expect("it is created");
-    caller.all_answer("/account", &key, 200).await;
-    let id = stdout(&cluster.command(&["keys", "list"]));
-    let id = id.lines().find(|line| line.contains("storm")).and_then(|line| line.split_whitespace().next());
-    let revoked = cluster.command(&["keys", "revoke", id.expect("it is listed")]);
-    assert!(revoked.status.success(), "{}", stderr(&revoked));
-    caller.all_answer("/account", &key, 401).await;
 
     // The others go on when two are killed, without a break.
     cluster.kill(0);

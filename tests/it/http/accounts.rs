@@ -1,104 +1,72 @@
 //! Plans, quotas, scopes, `Idempotency-Key`, presets, estimates: what a key may do, and what it costs.
 
 use crate::http::daemon::{
-    CAPPED, Daemon, EXPIRED, FREE, FREE_CAPPED, KEY, LONG, PAGE, PAID, SCOPED, TEST, Work, form, refusal,
-    required_fields,
+    CAPPED, Daemon, EXPIRED, Exchange, FREE, FREE_CAPPED, KEY, PAGE, PAID, SCOPED, TEST, Work, file, form, header,
+    number, refusal, required_fields,
 };
 use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
 use backdrop::recipe::{ENDPOINTS, Input};
 use backdrop::store::UnixSeconds;
 use futures_util::future::join_all;
-use reqwest::multipart::{Form, Part};
-use reqwest::{Method, Response};
+use reqwest::multipart::Form;
+use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 const PHOTO: &str = "https://example.org/1234";
 
 impl Daemon {
     async fn send_as(&self, key: &str, path: &str, fields: &[(&str, &str)]) -> Response {
-        let request = self.client.post(self.url(path)).bearer_auth(key).timeout(LONG);
-        request.multipart(form(fields)).send().await.expect("an answer")
+        self.upload_as(key, path, fields).answer().await
     }
 
     pub(crate) async fn json_as(&self, key: &str, method: Method, path: &str, body: &Value) -> Response {
-        let request = self.client.request(method, self.url(path)).bearer_auth(key).timeout(LONG);
-        request.json(body).send().await.expect("an answer")
+        self.request(key, method, path).json(body).answer().await
     }
 
-    async fn get_as(&self, key: &str, path: &str) -> Response {
-        self.client.get(self.url(path)).bearer_auth(key).timeout(LONG).send().await.expect("an answer")
-    }
-
-    pub(crate) async fn account(&self, key: &str) -> Value {
-        self.get_as(key, "/account").await.json().await.expect("JSON")
-    }
-
-    /// Waits until the account has used so many images.
-    pub(crate) async fn wait_until_used(&self, key: &str, images: u64) {
-        let billed = async {
-            while self.account(key).await["used"] != images {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(LONG, billed).await.unwrap_or_else(|_| panic!("{images} images were not billed"));
+    fn named(&self, key: &str, name: &str, fields: &[(&str, &str)]) -> RequestBuilder {
+        self.upload_as(key, "/remove", fields).header("idempotency-key", name)
     }
 
     async fn send_idempotent(&self, key: &str, name: &str, fields: &[(&str, &str)]) -> Response {
-        let request = self.client.post(self.url("/remove")).bearer_auth(key).timeout(LONG);
-        let request = request.header("idempotency-key", name).multipart(form(fields));
-        request.send().await.expect("an answer")
+        self.named(key, name, fields).answer().await
     }
 }
 
 fn cost(response: &Response) -> f64 {
-    response.headers()["x-service-cost"].to_str().expect("text").parse().expect("dollars")
+    number(response, "x-service-cost")
 }
 
 #[tokio::test]
 async fn a_field_above_the_plan_is_402_before_any_fetch_or_work() {
     let daemon = Daemon::start().await;
-    for (key, field, value, allowed) in [
-        (FREE, "detect", "standard", true),
-        (FREE, "detect", "high_recall", false),
-        (PAID, "detect", "high_recall", true),
-        (FREE, "engine", "product-v1", false),
-        (PAID, "engine", "product-v1", true),
-        (FREE, "despill", "false", false),
-        (PAID, "despill", "true", false),
-        (KEY, "despill", "true", true),
-        (PAID, "watermark", PHOTO, false),
-        (PAID, "watermark_opacity", "0.5", false),
-        (FREE, "decontaminate", "true", true),
+    let json =
+        |field: &str, value: Value| daemon.post_as(FREE, "/remove-url").json(&json!({ "url": PHOTO, field: value }));
+    let form = |key, field, value| daemon.upload_as(key, "/studio-shot", &[(field, value)]);
+    for (request, field) in [
+        (form(FREE, "detect", "high_recall"), "detect"),
+        (form(FREE, "engine", "product-v1"), "engine"),
+        (form(FREE, "despill", "false"), "despill"),
+        (form(PAID, "despill", "true"), "despill"),
+        (form(PAID, "watermark", PHOTO), "watermark"),
+        (json("despill", json!(0)), "despill"),
+        (json("watermark", json!("x")), "watermark"),
+        (json("preset", json!("p")), "preset"),
     ] {
-        let before = (daemon.fetcher.fetches(), daemon.engine.started());
-        let response = daemon.send_as(key, "/studio-shot", &[(field, value)]).await;
-        if allowed {
-            assert_eq!(response.status(), 200, "{key} {field}={value}");
-        } else {
-            let refused = refusal(response).await;
-            refused.is(402, "payment_required", Some(field));
-            assert_eq!(refused.reason.as_deref(), Some("plan_required"));
-            assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), before, "{key} {field}={value}");
-        }
+        let refused = request.refused(402, "payment_required", Some(field)).await;
+        assert_eq!(refused.reason.as_deref(), Some("plan_required"));
     }
-    for (field, value, allowed) in [
-        ("despill", json!(0), false),
-        ("watermark", json!("x"), false),
-        ("preset", json!("p"), false),
-        ("detect", json!("high_recall"), false),
-        ("watermark_opacity", json!(0.5), true),
+    form(FREE, "despill", "maybe").invalid("despill").await;
+    assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), (0, 0));
+    for request in [
+        form(FREE, "detect", "standard"),
+        form(PAID, "detect", "high_recall"),
+        form(PAID, "engine", "product-v1"),
+        form(KEY, "despill", "true"),
+        json("watermark_opacity", json!(0.5)),
     ] {
-        let body = json!({ "url": PHOTO, field: value });
-        let response = daemon.json_as(FREE, Method::POST, "/remove-url", &body).await;
-        if allowed {
-            assert_eq!(response.status(), 200, "{field}");
-        } else {
-            refusal(response).await.is(402, "payment_required", Some(field));
-        }
+        assert_eq!(request.answer().await.status(), 200);
     }
-    let invalid = refusal(daemon.send_as(FREE, "/remove", &[("despill", "maybe")]).await).await;
-    invalid.is(400, "invalid_parameter", Some("despill"));
 }
 
 #[tokio::test]
@@ -114,25 +82,23 @@ async fn a_quota_is_exact_under_parallel_requests() {
 }
 
 #[tokio::test]
-async fn a_failure_gives_its_unit_back_and_each_row_of_a_batch_counts() {
+async fn a_failure_gives_its_unit_and_its_idempotency_key_back_and_each_row_of_a_batch_counts() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Fail(|| NoSubject.into()));
     for _ in 0..3 {
-        assert_eq!(daemon.send_as(FREE, "/remove", &[]).await.status(), 422);
+        assert_eq!(daemon.send_idempotent(FREE, "order", &[]).await.status(), 422);
     }
     assert_eq!(daemon.account(FREE).await["used"], 0);
     daemon.engine.set(Work::Answer);
+    assert_eq!(daemon.send_idempotent(FREE, "order", &[]).await.status(), 200);
     let urls = json!({ "urls": ["https://example.org/1", "https://example.org/no", "https://example.org/2"] });
-    let batch = daemon.json_as(FREE, Method::POST, "/remove-batch-url", &urls).await;
-    assert_eq!(batch.json::<Value>().await.expect("JSON")["succeeded"], 2);
-    daemon.wait_until_used(FREE, 2).await;
-    let account = daemon.account(FREE).await;
-    assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.0)));
+    assert_eq!(daemon.post_as(FREE, "/remove-batch-url").json(&urls).value().await["succeeded"], 2);
+    daemon.wait_until_used(FREE, 3).await;
+    assert_eq!(daemon.account(FREE).await["cost_usd"], 0.0);
 }
 
 fn remaining_quota(response: &Response) -> Option<u64> {
-    let value = response.headers().get("x-quota-remaining")?;
-    Some(value.to_str().expect("text").parse().expect("a number"))
+    header(response, "x-quota-remaining").parse().ok()
 }
 
 #[tokio::test]
@@ -155,7 +121,7 @@ async fn what_a_quota_covers_costs_nothing_and_each_reply_has_the_remaining_quot
             (200, price, remaining),
             "{key}"
         );
-        let account = daemon.get_as(key, "/account").await;
+        let account = daemon.get_as(key, "/account").answer().await;
         assert_eq!(remaining_quota(&account), remaining, "{key}");
         assert_eq!(account.json::<Value>().await.expect("JSON")["cost_usd"], total, "{key}");
     }
@@ -183,15 +149,11 @@ async fn the_rate_limit_of_a_plan_is_the_configured_one() {
     for (key, path, limit) in
         [(FREE, "/account", "70"), (PAID, "/account", "140"), (KEY, "/presets", "70"), (PAID, "/jobs/job_x", "140")]
     {
-        assert_eq!(daemon.get_as(key, path).await.headers()["x-ratelimit-limit"], limit, "{key} {path}");
+        assert_eq!(header(&daemon.get_as(key, path).answer().await, "x-ratelimit-limit"), limit, "{key} {path}");
     }
-    assert_eq!(daemon.send_as(PAID, "/remove", &[]).await.headers()["x-ratelimit-limit"], "14");
-    let account: serde_json::Value = daemon.get_as(PAID, "/account").await.json().await.expect("JSON");
-    assert_eq!(
-        (&account["rate"]["limit"], &account["rate"]["remaining"]),
-        (&14.into(), &13.into()),
-        "the rate of pictures"
-    );
+    assert_eq!(header(&daemon.send_as(PAID, "/remove", &[]).await, "x-ratelimit-limit"), "14");
+    let rate = daemon.account(PAID).await["rate"].take();
+    assert_eq!((&rate["limit"], &rate["remaining"]), (&json!(14), &json!(13)), "the rate of pictures");
 }
 
 #[tokio::test]
@@ -199,13 +161,12 @@ async fn a_key_with_scopes_is_accepted_at_those_endpoints_only() {
     let daemon = Daemon::start().await;
     assert_eq!(daemon.send_as(SCOPED, "/remove", &[]).await.status(), 200);
     for path in ["/account", "/jobs", "/usage"] {
-        assert_eq!(daemon.get_as(SCOPED, path).await.status(), 200, "{path}");
+        assert_eq!(daemon.get_as(SCOPED, path).answer().await.status(), 200, "{path}");
     }
     let clip = daemon.send_as(SCOPED, "/video/remove", &[]).await;
     assert_ne!(clip.status(), 403);
     for path in ["/studio-shot", "/remove-url", "/presets"] {
-        let refused = refusal(daemon.send_as(SCOPED, path, &[]).await).await;
-        refused.is(403, "forbidden", None);
+        let refused = daemon.upload_as(SCOPED, path, &[]).refused(403, "forbidden", None).await;
         assert_eq!(refused.reason.as_deref(), Some("out_of_scope"), "{path}");
         assert!(refused.message.contains(path) && refused.message.contains("video/remove"), "{}", refused.message);
     }
@@ -216,7 +177,7 @@ async fn a_key_with_scopes_is_accepted_at_those_endpoints_only() {
 async fn the_webhook_secret_is_shown_to_keys_that_may_make_jobs() {
     let daemon = Daemon::start().await;
     for (key, shown) in [(KEY, true), (TEST, true), (SCOPED, true), (PAGE, false)] {
-        let account: Value = daemon.get_as(key, "/account").await.json().await.expect("JSON");
+        let account = daemon.get_as(key, "/account").value().await;
         assert_eq!(account.get("webhook_secret").is_some(), shown, "{key}");
     }
 }
@@ -225,8 +186,7 @@ async fn the_webhook_secret_is_shown_to_keys_that_may_make_jobs() {
 async fn an_expired_key_is_401_with_the_time_of_its_expiry() {
     let daemon = Daemon::start().await;
     for (key, message) in [(EXPIRED, "expired at 2026-01-01T00:00:00Z"), ("bd_live_other", "is not valid")] {
-        let refused = refusal(daemon.get_as(key, "/account").await).await;
-        refused.is(401, "unauthorized", None);
+        let refused = daemon.get_as(key, "/account").refused(401, "unauthorized", None).await;
         assert!(refused.message.contains(message), "{}", refused.message);
         assert!(refused.headers.contains_key("www-authenticate"));
     }
@@ -259,41 +219,30 @@ async fn usage_lists_the_keys_and_days_of_the_own_account_only() {
         (FREE, "/usage", json!([row("key_3", json!(""), 1, 0.0)]), total(1, 0.0)),
         (TEST, "/usage", json!([]), total(0, 0.0)),
     ] {
-        let response = daemon.get_as(key, path).await;
+        let response = daemon.get_as(key, path).answer().await;
         let id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
         let usage: Value = response.json().await.expect("JSON");
         assert_eq!(usage, json!({ "usage": rows, "total": sum, "request_id": id }), "{key} {path}");
     }
     for (query, param) in [("from=today", "from"), ("from=2024-01-01&to=2026-01-01", "from"), ("since=1", "since")] {
-        let refused = refusal(daemon.get_as(PAID, &format!("/usage?{query}")).await).await;
-        refused.is(400, "invalid_parameter", Some(param));
+        daemon.get_as(PAID, &format!("/usage?{query}")).invalid(param).await;
     }
-}
-
-#[tokio::test]
-async fn requests_of_a_sandbox_key_are_free_and_their_pictures_stamped() {
-    let daemon = Daemon::start().await;
-    let response = daemon.send_as(TEST, "/remove", &[]).await;
-    assert_eq!((response.status().as_u16(), cost(&response)), (200, 0.0));
-    assert_eq!(daemon.account(TEST).await["used"], 0);
-    let seen = daemon.engine.seen.lock().expect("no panic inside");
-    assert_eq!(seen[0].1.scene.stamp, Some("TEST"));
 }
 
 #[tokio::test]
 async fn a_repeated_request_under_an_idempotency_key_is_billed_once() {
     let daemon = Daemon::start().await;
     let first = daemon.send_idempotent(KEY, "order-1", &[]).await;
-    assert_eq!((first.status().as_u16(), cost(&first)), (200, 0.005));
     let second = daemon.send_idempotent(KEY, "order-1", &[]).await;
-    assert_eq!((second.status().as_u16(), cost(&second)), (200, 0.0));
+    for (response, price) in [(&first, 0.005), (&second, 0.0)] {
+        assert_eq!((response.status().as_u16(), cost(response)), (200, price));
+    }
     assert_eq!(first.bytes().await.expect("a body"), second.bytes().await.expect("a body"));
     assert_eq!(daemon.account(KEY).await["used"], 1);
-    let other = refusal(daemon.send_idempotent(KEY, "order-1", &[("width", "5")]).await).await;
-    other.is(409, "idempotency_conflict", None);
-    let request = daemon.post("/remove").header("idempotency-key", "order-1").multipart(form(&[]));
-    let by_another = refusal(request.header("x-service-model", "fgnet-384-quality").send().await.expect("an answer"));
-    by_another.await.is(409, "idempotency_conflict", None);
+    let other_model = daemon.named(KEY, "order-1", &[]).header("x-service-model", "fgnet-384-quality");
+    for other in [daemon.named(KEY, "order-1", &[("width", "5")]), other_model] {
+        other.refused(409, "idempotency_conflict", None).await;
+    }
     let together = join_all((0..8).map(|_| daemon.send_idempotent(KEY, "order-2", &[]))).await;
     let billed: f64 = together.iter().map(cost).sum();
     assert!(together.iter().all(|response| response.status() == 200));
@@ -301,19 +250,19 @@ async fn a_repeated_request_under_an_idempotency_key_is_billed_once() {
     assert_eq!(daemon.account(KEY).await["used"], 2);
     assert_eq!(daemon.send_idempotent(FREE, "order-1", &[("width", "5")]).await.status(), 200, "of another account");
     for name in ["", &"x".repeat(256), "two words"] {
-        let refused = refusal(daemon.send_idempotent(KEY, name, &[]).await).await;
-        refused.is(400, "invalid_parameter", Some("Idempotency-Key"));
+        daemon.named(KEY, name, &[]).invalid("Idempotency-Key").await;
     }
 }
 
 #[tokio::test]
-async fn idempotency_keys_of_sandbox_and_live_keys_are_separate() {
+async fn a_sandbox_key_is_free_stamps_its_pictures_and_has_separate_idempotency_keys() {
     let daemon = Daemon::start().await;
     for _ in 0..2 {
-        assert_eq!(daemon.send_idempotent(TEST, "order", &[]).await.status(), 200);
+        let response = daemon.send_idempotent(TEST, "order", &[]).await;
+        assert_eq!((response.status().as_u16(), cost(&response)), (200, 0.0));
+        assert_eq!(daemon.engine.last_recipe().scene.stamp, Some("TEST"));
     }
-    let other = refusal(daemon.send_idempotent(TEST, "order", &[("width", "5")]).await).await;
-    other.is(409, "idempotency_conflict", None);
+    daemon.named(TEST, "order", &[("width", "5")]).refused(409, "idempotency_conflict", None).await;
     assert_eq!(daemon.account(TEST).await["used"], 0);
     // Neither a conflict nor a free repetition.
     let paid = daemon.send_idempotent(KEY, "order", &[]).await;
@@ -323,158 +272,110 @@ async fn idempotency_keys_of_sandbox_and_live_keys_are_separate() {
 }
 
 #[tokio::test]
-async fn a_failed_request_may_be_repeated_under_its_idempotency_key() {
-    let daemon = Daemon::start().await;
-    daemon.engine.set(Work::Fail(|| NoSubject.into()));
-    assert_eq!(daemon.send_idempotent(KEY, "order", &[]).await.status(), 422);
-    daemon.engine.set(Work::Answer);
-    let again = daemon.send_idempotent(KEY, "order", &[]).await;
-    assert_eq!((again.status().as_u16(), cost(&again)), (200, 0.005));
-}
-
-#[tokio::test]
 async fn an_estimate_equals_the_later_bill() {
     let daemon = Daemon::start().await;
+    let estimate = |body: Value| daemon.post("/estimate").json(&body);
     for endpoint in ENDPOINTS.iter() {
         let count = if endpoint.input.is_single() { 1 } else { 2 };
-        let request = json!({ "endpoint": endpoint.path, "count": count });
-        let response = daemon.json_as(KEY, Method::POST, "/estimate", &request).await;
-        assert!(response.headers().contains_key("x-service-latency"));
-        let estimate: Value = response.json().await.expect("JSON");
+        let estimated = estimate(json!({ "endpoint": endpoint.path, "count": count })).value().await;
         assert_eq!(
-            (&estimate["units"], &estimate["unit"], &estimate["currency"]),
+            (&estimated["units"], &estimated["unit"], &estimated["currency"]),
             (&json!(count), &json!("image"), &json!("USD"))
         );
         let account = daemon.account(KEY).await;
         let before = account["cost_usd"].as_f64().expect("dollars");
-        let used = account["used"].as_u64().expect("a number");
-        let expected = estimate["estimated_cost_usd"].as_f64().expect("dollars");
-        let billed = match endpoint.input {
-            Input::File | Input::FileAndBackground => {
-                cost(&daemon.send(endpoint.path, required_fields(endpoint.path)).await)
-            }
-            Input::Url => cost(&daemon.json_as(KEY, Method::POST, endpoint.path, &json!({ "url": PHOTO })).await),
-            Input::Files | Input::Urls => {
-                let response = if endpoint.input == Input::Urls {
-                    daemon.json_as(KEY, Method::POST, endpoint.path, &json!({ "urls": [PHOTO, PHOTO] })).await
-                } else {
-                    let files = Form::new().part("files", Part::bytes(vec![1])).part("files", Part::bytes(vec![2]));
-                    daemon.post(endpoint.path).multipart(files).send().await.expect("an answer")
-                };
-                assert_eq!(response.json::<Value>().await.expect("JSON")["succeeded"], 2);
-                daemon.wait_until_used(KEY, used + 2).await;
-                daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars") - before
-            }
+        let request = daemon.post(endpoint.path);
+        let request = match endpoint.input {
+            Input::File | Input::FileAndBackground => request.multipart(form(required_fields(endpoint.path))),
+            Input::Url => request.json(&json!({ "url": PHOTO })),
+            Input::Urls => request.json(&json!({ "urls": [PHOTO, PHOTO] })),
+            Input::Files => request.multipart(Form::new().part("files", file(vec![1])).part("files", file(vec![2]))),
         };
+        let response = request.answer().await;
+        assert_eq!(response.status(), 200, "{}", endpoint.path);
+        // A batch has finished when its body ends.
+        response.bytes().await.expect("a body");
+        daemon.wait_until_used(KEY, account["used"].as_u64().expect("a number") + count).await;
+        let billed = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars") - before;
+        let expected = estimated["estimated_cost_usd"].as_f64().expect("dollars");
         assert!((billed - expected).abs() < 1e-9, "{}: {billed} is not {expected}", endpoint.path);
     }
-    for (body, status, code, param) in [
-        (json!({ "endpoint": "/fly" }), 400, "invalid_endpoint", "endpoint"),
-        (json!({}), 400, "invalid_parameter", "endpoint"),
-        (json!({ "endpoint": "/upscale", "scale": 3 }), 400, "invalid_parameter", "scale"),
-        (json!({ "endpoint": "/sticker", "stroke_width": 101 }), 400, "invalid_parameter", "stroke_width"),
-        (json!({ "endpoint": "/remove", "x": 1 }), 400, "invalid_parameter", "x"),
+    estimate(json!({ "endpoint": "/fly" })).refused(400, "invalid_endpoint", Some("endpoint")).await;
+    for (body, param) in [
+        (json!({}), "endpoint"),
+        (json!({ "endpoint": "/upscale", "scale": 3 }), "scale"),
+        (json!({ "endpoint": "/sticker", "stroke_width": 101 }), "stroke_width"),
+        (json!({ "endpoint": "/remove", "x": 1 }), "x"),
     ] {
-        let response = daemon.json_as(KEY, Method::POST, "/estimate", &body).await;
-        refusal(response).await.is(status, code, Some(param));
+        estimate(body).invalid(param).await;
     }
 }
 
 #[tokio::test]
 async fn a_large_result_counts_by_its_pixels_in_price_and_rate() {
     let daemon = Daemon::start().await;
-    let remaining = |response: &Response| {
-        response.headers()["x-ratelimit-remaining"].to_str().expect("ASCII").parse::<u32>().expect("a number")
-    };
-    let before = daemon.send("/remove", &[]).await;
-    let large = [("width", "8192"), ("height", "8192")];
-    let answered = daemon.send("/remove", &large).await;
+    let remaining = async || number(&daemon.send("/remove", &[]).await, "x-ratelimit-remaining");
+    let before = remaining().await;
+    let answered = daemon.send("/remove", &[("width", "8192"), ("height", "8192")]).await;
     let estimate = json!({ "endpoint": "/remove", "width": 8192, "height": 8192 });
-    let estimated = daemon.json_as(KEY, Method::POST, "/estimate", &estimate).await;
-    let after = daemon.send("/remove", &[]).await;
-    assert_eq!(
-        remaining(&before) - remaining(&after),
-        5,
-        "four times the pixels of a source, and the last; estimates have another counter"
-    );
-    let estimate: Value = estimated.json().await.expect("JSON");
-    assert_eq!(estimate["estimated_cost_usd"].as_f64(), Some(0.02));
+    let estimate = daemon.post("/estimate").json(&estimate).value().await;
+    // Four times the pixels of a source, and the last picture; estimates have another counter.
+    assert_eq!(before - remaining().await, 5.0);
+    assert_eq!(estimate["estimated_cost_usd"], 0.02);
     assert!((cost(&answered) - 0.02).abs() < 1e-9);
 }
 
 #[tokio::test]
 async fn presets_are_saved_listed_used_and_deleted() {
     let daemon = Daemon::start().await;
-    let post = |body: Value| {
-        let daemon = &daemon;
-        async move { daemon.json_as(KEY, Method::POST, "/presets", &body).await }
-    };
-    let saved = post(json!({
-        "name": "shop", "endpoint": "/studio-shot", "params": { "aspect": "4:5", "width": 800, "bg_color": "#eee" },
-    }))
-    .await;
-    assert_eq!(saved.status(), 200);
-    let saved: Value = saved.json().await.expect("JSON");
+    let post = |body: Value| daemon.post("/presets").json(&body);
+    let params = json!({ "aspect": "4:5", "width": 800, "bg_color": "#eee" });
+    let saved = post(json!({ "name": "shop", "endpoint": "/studio-shot", "params": params })).value().await;
     let id = saved["id"].as_str().expect("an id").to_owned();
     assert_eq!((&saved["name"], &saved["params"]["width"]), (&json!("shop"), &json!(800)));
 
     let shot = daemon.send("/studio-shot", &[("preset", &id), ("width", "400")]).await;
     assert_eq!(shot.status(), 200);
-    {
-        let seen = daemon.engine.seen.lock().expect("no panic inside");
-        assert_eq!(seen[0].1.scene.resize.width, Some(400), "a sent field overrides the preset's");
-    }
+    let width = daemon.engine.last_recipe().scene.resize.width;
+    assert_eq!(width, Some(400), "a sent field overrides the preset's");
+    let long = format!("https://example.org/{}", "a".repeat(20_000));
     for (body, status, param) in [
-        (json!({ "name": "shop" }), 409, Some("name")),
-        (json!({ "name": "other", "id": "preset_none" }), 404, Some("id")),
-        (json!({ "params": {} }), 400, Some("name")),
-        (json!({ "name": "x", "endpoint": "/fly" }), 400, Some("endpoint")),
-        (json!({ "name": "x", "endpoint": "/studio-shot", "params": { "angle": 5 } }), 400, Some("angle")),
-        (json!({ "name": "x", "endpoint": "/studio-shot", "params": { "width": 0 } }), 400, Some("width")),
-        (json!({ "name": "x", "params": { "nothing": 5 } }), 400, Some("nothing")),
-        (json!({ "name": "x", "params": [] }), 400, Some("params")),
-        (json!({ "name": "x", "extra": 1 }), 400, Some("extra")),
-        (
-            json!({ "name": "x", "params": { "bg_url": format!("https://example.org/{}", "a".repeat(20_000)) } }),
-            400,
-            Some("params"),
-        ),
+        (json!({ "name": "shop" }), 409, "name"),
+        (json!({ "name": "other", "id": "preset_none" }), 404, "id"),
+        (json!({ "params": {} }), 400, "name"),
+        (json!({ "name": "x", "endpoint": "/fly" }), 400, "endpoint"),
+        (json!({ "name": "x", "endpoint": "/studio-shot", "params": { "angle": 5 } }), 400, "angle"),
+        (json!({ "name": "x", "endpoint": "/studio-shot", "params": { "width": 0 } }), 400, "width"),
+        (json!({ "name": "x", "params": { "nothing": 5 } }), 400, "nothing"),
+        (json!({ "name": "x", "params": [] }), 400, "params"),
+        (json!({ "name": "x", "extra": 1 }), 400, "extra"),
+        (json!({ "name": "x", "params": { "bg_url": long } }), 400, "params"),
     ] {
-        let refused = refusal(post(body.clone()).await).await;
-        assert_eq!((refused.status.as_u16(), refused.param.as_deref()), (status, param), "{body}");
+        let refused = refusal(post(body.clone()).answer().await).await;
+        assert_eq!((refused.status.as_u16(), refused.param.as_deref()), (status, Some(param)), "{body}");
     }
-    let changed = post(json!({ "id": id, "name": "boutique", "params": { "width": 77 } })).await;
+    let changed = post(json!({ "id": id, "name": "boutique", "params": { "width": 77 } })).answer().await;
     assert_eq!(changed.status(), 200);
-    let list: Value = daemon.get_as(KEY, "/presets").await.json().await.expect("JSON");
+    let list = daemon.get_as(KEY, "/presets").value().await;
     let rows = list["presets"].as_array().expect("a list");
     // The second is `p1`, which exists from the start.
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().any(|row| row["name"] == "boutique" && row["id"] == id));
-    let others: Value = daemon.get_as(FREE, "/presets").await.json().await.expect("JSON");
+    let others = daemon.get_as(FREE, "/presets").value().await;
     assert_eq!(others["presets"], json!([]), "presets belong to their account");
     let by_name = json!({ "url": PHOTO, "preset": "boutique" });
     assert_eq!(daemon.json_as(KEY, Method::POST, "/remove-url", &by_name).await.status(), 200);
-    let foreign = refusal(daemon.send_as(FREE, "/remove", &[("preset", &id)]).await).await;
-    foreign.is(404, "not_found", Some("preset"));
+    daemon.upload_as(FREE, "/remove", &[("preset", &id)]).refused(404, "not_found", Some("preset")).await;
 
-    for name in ["a", "b", "c"] {
-        assert_eq!(post(json!({ "name": name })).await.status(), 200);
-    }
-    let mut names = Vec::new();
-    let mut path = "/presets?limit=2".to_owned();
-    loop {
-        let page: Value = daemon.get_as(KEY, &path).await.json().await.expect("JSON");
-        let rows = page["presets"].as_array().expect("a list");
-        assert!(rows.len() <= 2);
-        names.extend(rows.iter().map(|row| row["name"].as_str().expect("a name").to_owned()));
-        let Some(cursor) = page["next_cursor"].as_str() else { break };
-        path = format!("/presets?limit=2&cursor={cursor}");
-    }
-    names.sort_unstable();
-    assert_eq!(names, ["a", "b", "boutique", "c", "p1"]);
+    assert_eq!(post(json!({ "name": "other" })).answer().await.status(), 200);
+    let mut page = daemon.get_as(KEY, "/presets?limit=2").value().await;
+    assert_eq!(page["presets"].as_array().map(Vec::len), Some(2));
+    let cursor = page["next_cursor"].as_str().expect("there is one more");
+    page = daemon.get_as(KEY, &format!("/presets?limit=2&cursor={cursor}")).value().await;
+    assert_eq!((page["presets"].as_array().map(Vec::len), page["next_cursor"].as_str()), (Some(1), None));
 
     let delete = daemon.json_as(KEY, Method::DELETE, "/presets", &json!({ "id": id })).await;
     assert_eq!(delete.json::<Value>().await.expect("JSON"), json!({ "deleted": true, "id": id }));
-    let deleted = refusal(daemon.json_as(KEY, Method::DELETE, &format!("/presets?id={id}"), &json!({})).await).await;
-    deleted.is(404, "not_found", Some("id"));
+    let again = daemon.request(KEY, Method::DELETE, &format!("/presets?id={id}")).json(&json!({}));
+    again.refused(404, "not_found", Some("id")).await;
 }

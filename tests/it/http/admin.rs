@@ -1,6 +1,6 @@
 //! The admin listener.
 
-use crate::http::daemon::{Daemon, refusal};
+use crate::http::daemon::{Daemon, Exchange, refusal};
 use backdrop::engine::EngineState;
 use backdrop::http::config::HttpConfig;
 use backdrop::video::ToolMissing;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 async fn health_checks_follow_the_state_of_the_engine() {
     let daemon = Daemon::start().await;
     let status = async |path: &str| {
-        let response = daemon.client.get(format!("http://{}{path}", daemon.admin)).send().await.expect("an answer");
+        let response = daemon.page(path).answer().await;
         let status = response.status().as_u16();
         if status == 503 {
             assert!(response.headers().contains_key("retry-after"));
@@ -28,6 +28,8 @@ async fn health_checks_follow_the_state_of_the_engine() {
         *daemon.engine.state.lock().expect("no panic inside") = state;
         assert_eq!((status("/livez").await, status("/readyz").await), (200, ready), "{state:?}");
     }
+    *daemon.engine.state.lock().expect("no panic inside") = EngineState::Loading;
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "the engine queues requests while the network loads");
     for state in [EngineState::Ready, EngineState::Unloaded] {
         *daemon.engine.state.lock().expect("no panic inside") = state;
         for (stalled, ready) in [(true, 503), (false, 200)] {
@@ -42,12 +44,7 @@ async fn health_checks_follow_the_state_of_the_engine() {
 #[tokio::test]
 async fn a_missing_ffmpeg_is_reported_and_leaves_the_daemon_ready() {
     let daemon = Daemon::start().await;
-    let ready = async || {
-        let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
-        let response = get.send().await.expect("an answer");
-        assert_eq!(response.status(), 200);
-        response.json::<serde_json::Value>().await.expect("JSON")
-    };
+    let ready = || daemon.page("/readyz").value();
     assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ready" }));
     daemon.inspector.missing.store(true, Ordering::SeqCst);
     let missing = ToolMissing("ffmpeg".into()).to_string();
@@ -58,21 +55,15 @@ async fn a_missing_ffmpeg_is_reported_and_leaves_the_daemon_ready() {
 async fn readiness_names_what_the_system_lacks_to_confine_ffmpeg() {
     let daemon = Daemon::start().await;
     *daemon.inspector.missing_confinement.lock().expect("no panic inside") = vec!["landlock", "a network namespace"];
-    let response = daemon.client.get(format!("http://{}/readyz", daemon.admin)).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let ready: serde_json::Value = response.json().await.expect("JSON");
+    let ready = daemon.page("/readyz").value().await;
+    assert_eq!(ready["status"], "ready");
     assert_eq!(ready["video_sandbox"], "without landlock and a network namespace");
 }
 
 #[tokio::test]
 async fn readiness_names_the_device_once_it_is_known() {
     let daemon = Daemon::start().await;
-    let device = async || {
-        let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
-        let response = get.send().await.expect("an answer");
-        assert_eq!(response.status(), 200);
-        response.json::<serde_json::Value>().await.expect("JSON").get("device").cloned()
-    };
+    let device = async || daemon.page("/readyz").value().await.get("device").cloned();
     assert_eq!(device().await, None, "the network was not loaded yet");
     for (state, name) in [
         (EngineState::Ready, "Some GPU (discrete)"),
@@ -87,17 +78,6 @@ async fn readiness_names_the_device_once_it_is_known() {
 }
 
 #[tokio::test]
-async fn requests_are_accepted_while_the_network_is_loading() {
-    let daemon = Daemon::start().await;
-    *daemon.engine.state.lock().expect("no panic inside") = EngineState::Loading;
-    assert_eq!(
-        daemon.send("/remove", &[]).await.status(),
-        200,
-        "the engine queues requests, the HTTP service must not refuse them"
-    );
-}
-
-#[tokio::test]
 async fn metrics_count_requests_and_errors_by_route() {
     const NAMES: [&str; 4] = [
         r#"backdrop_requests_total{endpoint="/mask",code="200"}"#,
@@ -107,8 +87,8 @@ async fn metrics_count_requests_and_errors_by_route() {
     ];
     let daemon = Daemon::start().await;
     let metrics = async || {
-        let get = daemon.client.get(format!("http://{}/metrics", daemon.admin));
-        get.send().await.expect("an answer").text().await.expect("text")
+        let get = daemon.page("/metrics");
+        get.answer().await.text().await.expect("text")
     };
     // Those of all daemons of this process.
     let counts = |text: &str| {
@@ -131,21 +111,19 @@ async fn metrics_count_requests_and_errors_by_route() {
 async fn admin_requests_are_served_on_the_admin_listener_only() {
     let daemon = Daemon::start().await;
     let post = |path: &str| daemon.client.post(format!("http://{}{path}", daemon.admin)).body("hello");
-    let created = post("/keys").send().await.expect("an answer");
+    let created = post("/keys").answer().await;
     assert_eq!(created.status(), 201);
     assert_eq!(created.json::<serde_json::Value>().await.expect("JSON")["body"], "hello");
-    let put = daemon.client.put(format!("http://{}/keys", daemon.admin)).send().await.expect("an answer");
-    let refused = refusal(put).await;
-    refused.is(405, "method_not_allowed", None);
+    let refused =
+        daemon.client.put(format!("http://{}/keys", daemon.admin)).refused(405, "method_not_allowed", None).await;
     assert_eq!(refused.headers["allow"], "POST");
-    refusal(post("/nowhere").send().await.expect("an answer")).await.is(404, "not_found", None);
-    refusal(daemon.post("/keys").send().await.expect("an answer")).await.is(404, "not_found", None);
-    refusal(daemon.post("/metrics").send().await.expect("an answer")).await.is(404, "not_found", None);
-    let refused = refusal(post("/livez").send().await.expect("an answer")).await;
-    refused.is(405, "method_not_allowed", None);
+    post("/nowhere").refused(404, "not_found", None).await;
+    daemon.post("/keys").refused(404, "not_found", None).await;
+    daemon.post("/metrics").refused(404, "not_found", None).await;
+    let refused = post("/livez").refused(405, "method_not_allowed", None).await;
     assert_eq!(refused.headers["allow"], "GET, HEAD");
     let large = post("/keys").body(vec![0; 100_000]);
-    refusal(large.send().await.expect("an answer")).await.is(413, "payload_too_large", None);
+    large.refused(413, "payload_too_large", None).await;
 }
 
 #[tokio::test]
@@ -153,8 +131,8 @@ async fn a_foreign_host_name_that_resolves_to_the_admin_listener_is_refused() {
     let admin_hosts = vec!["metrics.example.org".to_owned()];
     let daemon = Daemon::start_with(HttpConfig { admin_hosts, ..HttpConfig::default() }, 60).await;
     let get = async |host: String| {
-        let get = daemon.client.get(format!("http://{}/metrics", daemon.admin)).header("host", host);
-        get.send().await.expect("an answer")
+        let get = daemon.page("/metrics").header("host", host);
+        get.answer().await
     };
     let port = daemon.admin.port();
     for own in ["localhost", "127.0.0.1", "[::1]", "metrics.example.org"] {

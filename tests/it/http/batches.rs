@@ -1,29 +1,42 @@
 //! Batches: each picture has a row of its own, independent of the failures of others.
 
-use crate::http::daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, raw_upload, refusal, until};
-use backdrop::http::compat::CompatConfig;
+use crate::http::daemon::{
+    Daemon, Exchange, FREE, KEY, MAX_FILE, PAID, Setup, TEST, Work, chunked, file, form, header, number, raw_upload,
+    until,
+};
+use crate::support::pictures;
 use backdrop::http::config::HttpConfig;
+use backdrop::image::Size;
 use backdrop::matting::NoSubject;
-use backdrop::recipe::InferenceMode;
-use backdrop::source::FetchConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::multipart::{Form, Part};
-use reqwest::{Body, RequestBuilder, Response};
+use reqwest::RequestBuilder;
+use reqwest::multipart::Form;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
-/// Bytes that a file may have.
-const MAX_FILE: usize = 10 << 20;
+fn urls(daemon: &Daemon, urls: &[&str]) -> RequestBuilder {
+    daemon.post("/remove-batch-url").json(&json!({ "urls": urls }))
+}
 
-async fn send(daemon: &Daemon, urls: &[&str]) -> Response {
-    daemon.post("/remove-batch-url").json(&json!({ "urls": urls })).send().await.expect("an answer")
+/// Status and JSON of a reply.
+async fn reply(request: RequestBuilder) -> (u16, Value) {
+    let response = request.answer().await;
+    (response.status().as_u16(), response.json().await.expect("JSON"))
+}
+
+/// The numbers of rows that succeeded and failed.
+fn counts(body: &Value) -> [Option<u64>; 2] {
+    [body["succeeded"].as_u64(), body["failed"].as_u64()]
+}
+
+fn rows(body: &Value) -> &[Value] {
+    body["results"].as_array().expect("rows")
 }
 
 fn files(lengths: &[usize]) -> Form {
-    lengths.iter().enumerate().fold(Form::new(), |form, (index, length)| {
-        form.part("files", Part::bytes(vec![1; *length]).file_name(format!("photo {index}.jpg")))
-    })
+    let names = (0..).map(|index| format!("photo {index}.jpg"));
+    names.zip(lengths).fold(Form::new(), |form, (name, length)| named(form, &name, vec![1; *length]))
 }
 
 fn picture(row: &Value) -> Vec<u8> {
@@ -33,57 +46,59 @@ fn picture(row: &Value) -> Vec<u8> {
 #[tokio::test]
 async fn rows_keep_their_order_and_a_failed_one_does_not_affect_the_others() {
     let daemon = Daemon::start().await;
-    let urls = [
+    let addresses = [
         "https://example.org/10",
         "https://example.org/nowhere",
         "ftp://example.org/x",
         "https://example.org/text",
         "https://example.org/20",
     ];
-    let response = send(&daemon, &urls).await;
+    let response = urls(&daemon, &addresses).answer().await;
     assert_eq!(response.status(), 200);
-    assert_eq!(response.headers()["content-type"], "application/json");
-    assert_eq!(response.headers()["x-service-model"], "fgnet-384/1");
+    assert_eq!(header(&response, "content-type"), "application/json");
+    assert_eq!(header(&response, "x-service-model"), "fgnet-384/1");
     assert!(response.headers().contains_key("x-service-latency"));
-    let request_id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
-    let body: Value = response.json().await.expect("JSON");
-    assert_eq!((&body["count"], &body["succeeded"], &body["failed"]), (&json!(5), &json!(2), &json!(3)));
-    assert_eq!((&body["format"], &body["request_id"]), (&json!("png"), &json!(request_id)));
-    let rows = body["results"].as_array().expect("rows");
-    let statuses: Vec<_> = rows.iter().map(|row| row["status"].as_u64().expect("a status")).collect();
-    assert_eq!(statuses, [200, 424, 400, 415, 200]);
-    for (index, (row, url)) in rows.iter().zip(urls).enumerate() {
-        assert_eq!((&row["index"], &row["url"]), (&json!(index), &json!(url)));
-        assert_eq!(row["success"], row["status"] == 200);
-        assert_eq!(row.get("error").is_some(), row["status"] != 200);
+    let request_id = header(&response, "x-request-id").to_owned();
+    let mut body: Value = response.json().await.expect("JSON");
+    let results = body["results"].take();
+    let expected = json!({
+        "count": 5, "succeeded": 2, "failed": 3, "format": "png", "request_id": request_id, "results": null,
+    });
+    assert_eq!(body, expected);
+    for (index, (status, url)) in [200, 424, 400, 415, 200].into_iter().zip(addresses).enumerate() {
+        let row = &results[index];
+        assert_eq!((&row["index"], &row["url"], &row["status"]), (&json!(index), &json!(url), &json!(status)));
+        assert_eq!((row["success"] == true, row.get("error").is_none()), (status == 200, status == 200), "{row}");
     }
     let message = "the host of the URL has no public address that can be reached";
-    assert_eq!(rows[1]["error"], json!({ "code": "fetch_failed", "message": message, "reason": "address" }));
-    assert_eq!(rows[2]["error"]["code"], "invalid_parameter");
-    let made = picture(&rows[4]);
-    assert_eq!(made, b"a picture made of 20 bytes");
-    let expected = (json!("png"), json!(40), json!(30), json!(made.len()), json!("1,2,20,25"));
-    let row = &rows[4];
-    let values = (&row["format"], &row["width"], &row["height"], &row["size_bytes"], &row["foreground"]);
-    assert_eq!(values, (&expected.0, &expected.1, &expected.2, &expected.3, &expected.4));
-    assert_eq!(row["box"], json!({ "left": 1, "top": 2, "width": 20, "height": 25 }));
-    assert!(body.get("error").is_none() && row.get("file").is_none());
-}
-
-/// The number in a header.
-fn number(response: &Response, header: &str) -> f64 {
-    response.headers()[header].to_str().expect("ASCII").parse().expect("a number")
+    assert_eq!(results[1]["error"], json!({ "code": "fetch_failed", "message": message, "reason": "address" }));
+    assert_eq!(results[2]["error"]["code"], "invalid_parameter");
+    let row = &results[4];
+    assert_eq!(picture(row), b"a picture made of 20 bytes");
+    for (name, value) in [
+        ("format", json!("png")),
+        ("width", json!(40)),
+        ("height", json!(30)),
+        ("size_bytes", json!(26)),
+        ("foreground", json!("1,2,20,25")),
+        ("box", json!({ "left": 1, "top": 2, "width": 20, "height": 25 })),
+        ("file", Value::Null),
+        ("warnings", Value::Null),
+    ] {
+        assert_eq!(row[name], value, "{name}");
+    }
+    daemon.engine.set(Work::Warn);
+    let body = urls(&daemon, &addresses[..1]).value().await;
+    assert_eq!(rows(&body)[0]["warnings"].as_array().map(Vec::len), Some(2));
 }
 
 #[tokio::test]
 async fn rows_cost_what_single_pictures_cost_and_failed_ones_nothing() {
     let daemon = Daemon::start().await;
-    let request = |key, path| daemon.client.post(daemon.url(path)).bearer_auth(key).timeout(LONG);
     for key in [KEY, PAID, FREE, TEST] {
-        let single = request(key, "/remove").multipart(form(&[])).send().await.expect("an answer");
+        let single = daemon.upload_as(key, "/remove", &[]).answer().await;
         let urls = json!({ "urls": ["https://example.org/5", "https://example.org/no", "https://example.org/6"] });
-        let batch = request(key, "/remove-batch-url").json(&urls).send().await.expect("an answer");
-        let body: Value = batch.json().await.expect("JSON");
+        let body = daemon.post_as(key, "/remove-batch-url").json(&urls).value().await;
         let values = |name: &str| [0, 2].map(|row: usize| body["results"][row][name].as_f64().expect("a number"));
         let cost = number(&single, "x-service-cost");
         assert_eq!(values("cost"), [cost; 2], "{key}");
@@ -96,145 +111,82 @@ async fn rows_cost_what_single_pictures_cost_and_failed_ones_nothing() {
 }
 
 #[tokio::test]
-async fn a_row_has_its_warnings_and_no_member_without_any() {
-    let daemon = Daemon::start().await;
-    let row = async || -> Value {
-        let body: Value = send(&daemon, &["https://example.org/5"]).await.json().await.expect("JSON");
-        body["results"][0].clone()
-    };
-    assert_eq!(row().await.get("warnings"), None);
-    daemon.engine.set(Work::Warn);
-    assert_eq!(row().await["warnings"].as_array().expect("a list").len(), 2);
-}
-
-#[tokio::test]
-async fn rows_billed_under_the_same_idempotency_key_cost_nothing() {
-    let daemon = Daemon::start().await;
-    let costs = async |urls: &Value| {
-        // The same name for the same addresses.
-        let request =
-            daemon.post("/remove-batch-url").header("idempotency-key", urls.to_string().len().to_string()).json(urls);
-        let body: Value = request.send().await.expect("an answer").json().await.expect("JSON");
-        let rows = body["results"].as_array().expect("rows").clone();
-        rows.iter().map(|row| row["cost"].as_f64().expect("a number")).collect::<Vec<_>>()
-    };
-    let urls = json!({ "urls": ["https://example.org/10", "https://example.org/later"] });
-    assert_eq!(costs(&urls).await, [0.005, 0.0]);
-    daemon.wait_until_used(KEY, 1).await;
-    assert_eq!(costs(&urls).await, [0.0, 0.0], "one was billed, one failed again");
-    assert_eq!(daemon.account(KEY).await["used"], 1);
-    let urls = json!({ "urls": ["https://example.org/10"] });
-    assert_eq!(costs(&urls).await, [0.005]);
-    daemon.wait_until_used(KEY, 2).await;
-    assert_eq!(costs(&urls).await, [0.0], "all of it was billed");
-}
-
-#[tokio::test]
 async fn a_batch_of_which_nothing_could_be_fetched_is_424_with_its_rows() {
     let daemon = Daemon::start().await;
-    let response = send(&daemon, &["https://example.org/no", "https://example.org/none"]).await;
-    assert_eq!(response.status(), 424);
-    let body: Value = response.json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(0), &json!(2)));
-    assert_eq!(body["results"][1]["error"]["code"], "fetch_failed");
+    let [no, gone, text] = ["https://example.org/no", "https://example.org/gone", "https://example.org/text"];
     let message = "no picture of the batch could be fetched";
+    let (status, body) = reply(urls(&daemon, &[no, no])).await;
+    assert_eq!((status, counts(&body)), (424, [Some(0), Some(2)]));
     assert_eq!(body["error"], json!({ "code": "fetch_failed", "message": message, "reason": "address" }));
-    let several = send(&daemon, &["https://example.org/no", "https://example.org/gone"]).await;
-    assert_eq!(several.status(), 424);
-    let body: Value = several.json().await.expect("JSON");
-    assert_eq!(body["error"], json!({ "code": "fetch_failed", "message": message }), "the rows have two reasons");
-    assert_eq!(body["results"][1]["error"]["reason"], "status");
-    let archived = daemon.post("/remove-batch-url").header("accept", "application/zip");
-    let archived = archived.json(&json!({ "urls": ["https://example.org/no"] })).send().await.expect("an answer");
-    assert_eq!(archived.status(), 424);
-    assert_eq!(archived.headers()["content-type"], "application/json");
-    assert_eq!(archived.json::<Value>().await.expect("JSON")["error"]["reason"], "address");
-    let mixed = send(&daemon, &["https://example.org/no", "https://example.org/text"]).await;
-    assert_eq!(mixed.status(), 200, "one of them was fetched");
+    let (status, body) = reply(urls(&daemon, &[no, gone])).await;
+    assert_eq!((status, &body["error"]), (424, &json!({ "code": "fetch_failed", "message": message })));
+    assert_eq!([&rows(&body)[0]["error"]["reason"], &rows(&body)[1]["error"]["reason"]], ["address", "status"]);
+    let (status, body) = reply(urls(&daemon, &[no]).header("accept", "application/zip")).await;
+    assert_eq!((status, &body["error"]["reason"]), (424, &json!("address")));
+    assert_eq!(reply(urls(&daemon, &[no, text])).await.0, 200, "one of them was fetched");
 }
 
 #[tokio::test]
 async fn a_batch_has_1_to_10_pictures_and_its_options_are_validated_first() {
     let daemon = Daemon::start().await;
-    let ten = vec!["https://example.org/1"; 10];
-    assert_eq!(send(&daemon, &ten).await.status(), 200);
-    let fetches = daemon.fetcher.fetches();
-    for urls in [json!([]), json!(vec!["https://example.org/1"; 11]), json!("https://example.org/1"), json!([5])] {
-        let response = daemon.post("/remove-batch-url").json(&json!({ "urls": urls })).send().await;
-        refusal(response.expect("an answer")).await.is(400, "invalid_parameter", Some("urls"));
+    let url = "https://example.org/1";
+    for (body, param) in [
+        (json!({ "urls": [] }), "urls"),
+        (json!({ "urls": vec![url; 11] }), "urls"),
+        (json!({ "urls": url }), "urls"),
+        (json!({ "urls": [5] }), "urls"),
+        (json!({ "format": "png" }), "urls"),
+        (json!({ "urls": [url], "format": "jpg" }), "format"),
+    ] {
+        daemon.post("/remove-batch-url").json(&body).invalid(param).await;
     }
-    let missing = daemon.post("/remove-batch-url").json(&json!({ "format": "png" })).send().await;
-    refusal(missing.expect("an answer")).await.is(400, "invalid_parameter", Some("urls"));
-    let wrong = json!({ "urls": ["https://example.org/1"], "format": "jpg" });
-    let wrong = daemon.post("/remove-batch-url").json(&wrong).send().await.expect("an answer");
-    refusal(wrong).await.is(400, "invalid_parameter", Some("format"));
-    assert_eq!(daemon.fetcher.fetches(), fetches);
+    for (form, param) in [
+        (Form::new().text("format", "png"), "files"),
+        (files(&[1; 11]), "files"),
+        (files(&[1]).text("x", "y"), "x"),
+        (files(&[1]).text("format", "jpg"), "format"),
+    ] {
+        daemon.post("/remove-batch").multipart(form).invalid(param).await;
+    }
+    assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), (0, 0));
+    for request in [urls(&daemon, &[url; 10]), daemon.post("/remove-batch").multipart(files(&[1; 10]))] {
+        assert_eq!(request.value().await["succeeded"], 10);
+    }
 }
 
 #[tokio::test]
 async fn rows_have_the_names_of_their_files_and_share_the_options() {
     let daemon = Daemon::start().await;
     let form = files(&[11, 0, 33]).text("format", "webp").text("width", "50");
-    let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let body: Value = response.json().await.expect("JSON");
-    let rows = body["results"].as_array().expect("rows");
-    assert_eq!(rows[0]["filename"], "photo 0.jpg");
+    let (status, body) = reply(daemon.post("/remove-batch").multipart(form)).await;
+    let rows = rows(&body);
+    assert_eq!((status, &rows[0]["filename"]), (200, &json!("photo 0.jpg")));
     assert_eq!((&rows[0]["success"], &rows[0]["format"]), (&json!(true), &json!("webp")));
     assert_eq!(picture(&rows[2]), b"a picture made of 33 bytes");
     assert!(rows.iter().all(|row| row.get("url").is_none()));
-    let seen = daemon.engine.seen.lock().expect("no panic inside");
-    assert!(seen.iter().all(|(_, recipe)| recipe.scene.resize.width == Some(50)));
-}
-
-#[tokio::test]
-async fn a_batch_without_files_and_one_with_an_eleventh_are_refused() {
-    let daemon = Daemon::start().await;
-    for (form, param) in
-        [(Form::new().text("format", "png"), "files"), (files(&[1; 11]), "files"), (files(&[1]).text("x", "y"), "x")]
-    {
-        let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
-        refusal(response).await.is(400, "invalid_parameter", Some(param));
-    }
-    assert_eq!(daemon.engine.started(), 0);
-    let response = daemon.post("/remove-batch").multipart(files(&[1; 10])).send().await.expect("an answer");
-    assert_eq!(response.json::<Value>().await.expect("JSON")["succeeded"], 10);
+    assert!(daemon.engine.seen().iter().all(|(_, recipe)| recipe.scene.resize.width == Some(50)));
 }
 
 #[tokio::test]
 async fn a_batch_whose_rows_all_fail_is_still_answered_with_200() {
     let daemon = Daemon::start().await;
-    daemon.engine.set(Work::Fail(|| NoSubject.into()));
-    let response = daemon.post("/remove-batch").multipart(files(&[5, 6])).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let body: Value = response.json().await.expect("JSON");
-    assert_eq!(body["results"][0]["error"]["code"], "no_subject_detected");
-    daemon.engine.set(Work::Panic);
-    let response = daemon.post("/remove-batch").multipart(files(&[5])).send().await.expect("an answer");
-    let body: Value = response.json().await.expect("JSON");
-    assert_eq!(
-        (&body["results"][0]["status"], &body["results"][0]["error"]["code"]),
-        (&json!(500), &json!("internal_error"))
-    );
-}
-
-#[tokio::test]
-async fn large_pictures_in_rows_arrive_complete() {
-    let daemon = Daemon::start().await;
-    daemon.engine.set(Work::AnswerBytes(1_000_003));
-    let response = daemon.post("/remove-batch").multipart(files(&[5, 6, 7])).send().await.expect("an answer");
-    let body: Value = response.json().await.expect("JSON");
-    for row in body["results"].as_array().expect("rows") {
-        assert_eq!(picture(row), vec![7; 1_000_003]);
+    let batch = || daemon.post("/remove-batch").multipart(files(&[5, 6]));
+    for (work, error, code) in
+        [(Work::Fail(|| NoSubject.into()), 422, "no_subject_detected"), (Work::Panic, 500, "internal_error")]
+    {
+        daemon.engine.set(work);
+        let (status, body) = reply(batch()).await;
+        let row = &rows(&body)[0];
+        assert_eq!((status, &row["status"], &row["error"]["code"]), (200, &json!(error), &json!(code)));
     }
+    assert_eq!(unpacked(batch()).await.len(), 1, "an archive of the rows alone");
 }
 
 #[tokio::test]
 async fn rows_run_concurrently_and_are_cancelled_with_their_request() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Wait);
-    let request = daemon.client.post(daemon.url("/remove-batch")).bearer_auth(KEY).timeout(LONG);
-    let waiting = tokio::spawn(request.multipart(files(&[1; 10])).send());
+    let waiting = tokio::spawn(daemon.post("/remove-batch").multipart(files(&[1; 10])).send());
     until("several rows at once", || daemon.engine.started() >= 2).await;
     let started = daemon.engine.started();
     assert!(started < 10, "all ten at once would be all in memory at once");
@@ -245,9 +197,7 @@ async fn rows_run_concurrently_and_are_cancelled_with_their_request() {
 #[tokio::test]
 async fn rows_wait_for_each_other_where_the_engine_takes_fewer_pictures_than_a_batch_has() {
     for in_flight in [1, 2] {
-        let fetch = FetchConfig::default();
-        let (compat, model, config) = (CompatConfig::default(), InferenceMode::Standard, HttpConfig::default());
-        let daemon = Daemon::start_with_places(in_flight, compat, model, &fetch, None, config, 10_000).await;
+        let daemon = Daemon::of(Setup { max_requests_in_flight: in_flight, ..Setup::default() }).await;
         daemon.engine.set(Work::Wait);
         let answer = tokio::spawn(daemon.post("/remove-batch").multipart(files(&[1; 10])).send());
         for row in 0..10 {
@@ -255,15 +205,13 @@ async fn rows_wait_for_each_other_where_the_engine_takes_fewer_pictures_than_a_b
             daemon.engine.release.notify_one();
         }
         let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
-        assert_eq!((&body["succeeded"], &body["failed"]), (&json!(10), &json!(0)), "{in_flight} in flight: {body}");
+        assert_eq!(counts(&body), [Some(10), Some(0)], "{in_flight} in flight: {body}");
     }
 }
 
 #[tokio::test]
 async fn a_full_queue_is_429_before_the_body_is_read_and_after_it() {
-    let (compat, model, config) = (CompatConfig::default(), InferenceMode::Standard, HttpConfig::default());
-    let fetch = FetchConfig::default();
-    let daemon = Daemon::start_with_places(1, compat, model, &fetch, None, config, 10_000).await;
+    let daemon = Daemon::of(Setup { max_requests_in_flight: 1, ..Setup::default() }).await;
     daemon.engine.set(Work::Wait);
     // A request whose body is on its way when the queue fills.
     let (head, body) = raw_upload(b"the picture");
@@ -291,24 +239,21 @@ async fn a_full_queue_is_429_before_the_body_is_read_and_after_it() {
 #[tokio::test]
 async fn a_row_that_fails_early_lets_no_later_one_into_the_engine_before_the_earlier_ones() {
     let daemon = Daemon::start().await;
-    let urls = json!({ "urls": ["https://example.org/held", "https://example.org/gone", "https://example.org/20"] });
-    let answer = tokio::spawn(daemon.post("/remove-batch-url").json(&urls).send());
+    let addresses = ["https://example.org/held", "https://example.org/gone", "https://example.org/20"];
+    let answer = tokio::spawn(urls(&daemon, &addresses).send());
     until("the fetches", || daemon.fetcher.fetches() == 3).await;
     // In the time of another request the last row would have come to the engine.
     assert_eq!(daemon.send("/remove", &[]).await.status(), 200);
-    let lengths = || -> Vec<_> {
-        let seen = daemon.engine.seen.lock().expect("no panic inside");
-        seen.iter().map(|(length, _)| *length).collect()
-    };
+    let lengths = || daemon.engine.seen().iter().map(|(length, _)| *length).collect::<Vec<_>>();
     assert_eq!(lengths(), [b"the picture".len()]);
     daemon.fetcher.release.notify_one();
     let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(2), &json!(1)), "{body}");
+    assert_eq!(counts(&body), [Some(2), Some(1)], "{body}");
     assert_eq!(lengths().len(), 3);
 }
 
-fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {
-    form.part("files", Part::bytes(bytes).file_name(name))
+fn named(form: Form, name: &str, bytes: Vec<u8>) -> Form {
+    form.part("files", file(bytes).file_name(name.to_owned()))
 }
 
 #[tokio::test]
@@ -321,16 +266,14 @@ async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
         form = named(form, name, vec![b'\r'; MAX_FILE + 1 + 3_000_000]);
     }
     let form = named(named(form, "largest.jpg", vec![1; MAX_FILE]), "small.jpg", vec![1; 9]).text("width", "50");
-    let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let body: Value = response.json().await.expect("JSON");
-    let rows = body["results"].as_array().expect("rows");
-    assert_eq!((&body["succeeded"], &body["failed"], rows.len()), (&json!(2), &json!(3), 5));
+    let (status, body) = reply(daemon.post("/remove-batch").multipart(form)).await;
+    let rows = rows(&body);
+    assert_eq!((status, counts(&body), rows.len()), (200, [Some(2), Some(3)], 5));
+    let message = format!(
+        "the file has more than {MAX_FILE} bytes; send a smaller one, or raise `limits.max_bytes` of the server"
+    );
     for row in &rows[..3] {
         assert_eq!((&row["success"], &row["status"], &row["cost"]), (&json!(false), &json!(413), &json!(0.0)));
-        let message = format!(
-            "the file has more than {MAX_FILE} bytes; send a smaller one, or raise `limits.max_bytes` of the server"
-        );
         assert_eq!(row["error"], json!({ "code": "payload_too_large", "message": message }));
     }
     assert_eq!((&rows[0]["filename"], &rows[4]["filename"]), (&json!("a.jpg"), &json!("small.jpg")));
@@ -342,35 +285,18 @@ async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
 #[tokio::test]
 async fn a_body_above_the_sum_of_all_files_is_413_for_the_request() {
     let daemon = Daemon::start().await;
-    let length = 10 * MAX_FILE + (1 << 20);
-    // The length is announced.
-    let whole = Part::bytes(vec![0; length]).file_name("a.jpg");
-    let announced = daemon.post("/remove-batch").multipart(Form::new().part("files", whole));
-    refusal(announced.send().await.expect("an answer")).await.is(413, "payload_too_large", None);
-    // The same without a content-length: chunked.
-    let piece = vec![0; 1 << 16];
-    let pieces = (0..length / piece.len() + 1).map(move |_| Ok::<_, std::io::Error>(piece.clone()));
-    let part = Part::stream(Body::wrap_stream(futures_util::stream::iter(pieces))).file_name("a.jpg");
-    let chunked = daemon.post("/remove-batch").multipart(Form::new().part("files", part));
-    refusal(chunked.send().await.expect("an answer")).await.is(413, "payload_too_large", None);
+    for part in [file, chunked] {
+        let form = Form::new().part("files", part(vec![0; 10 * MAX_FILE + (1 << 20)]));
+        daemon.post("/remove-batch").multipart(form).refused(413, "payload_too_large", None).await;
+    }
     assert_eq!(daemon.engine.started(), 0);
-}
-
-/// A grey PNG.
-fn png(width: u32, height: u32) -> Vec<u8> {
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(png::ColorType::Grayscale);
-    let mut writer = encoder.write_header().expect("a header");
-    writer.write_image_data(&vec![9; width as usize * height as usize]).expect("pixels");
-    writer.finish().expect("an end");
-    file
 }
 
 #[tokio::test]
 async fn files_that_are_no_pictures_within_the_limits_are_failed_rows() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Probe);
+    let png = |width, height| pictures::png(Size::new(width, height), |_, _| [9, 9, 9, 255]).to_vec();
     let cases = [
         (png(30, 20), 200, None),
         (Vec::new(), 400, Some("invalid_image")),
@@ -381,11 +307,9 @@ async fn files_that_are_no_pictures_within_the_limits_are_failed_rows() {
         (png(4096, 1), 200, None),
     ];
     let form = cases.iter().fold(Form::new(), |form, (bytes, ..)| named(form, "x.jpg", bytes.clone()));
-    let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let body: Value = response.json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(2), &json!(5)));
-    for (row, (_, status, code)) in body["results"].as_array().expect("rows").iter().zip(&cases) {
+    let (status, body) = reply(daemon.post("/remove-batch").multipart(form)).await;
+    assert_eq!((status, counts(&body)), (200, [Some(2), Some(5)]));
+    for (row, (_, status, code)) in rows(&body).iter().zip(&cases) {
         assert_eq!((&row["status"], row["error"]["code"].as_str()), (&json!(status), *code), "{row}");
     }
     daemon.wait_until_used(KEY, 2).await;
@@ -393,28 +317,26 @@ async fn files_that_are_no_pictures_within_the_limits_are_failed_rows() {
 
 /// The files of an archive, in order.
 async fn unpacked(request: RequestBuilder) -> Vec<(String, Vec<u8>)> {
-    let response = request.header("accept", "application/zip").send().await.expect("an answer");
+    let response = request.header("accept", "application/zip").answer().await;
     assert_eq!(response.status(), 200);
-    assert_eq!(response.headers()["content-type"], "application/zip");
-    assert_eq!(response.headers()["content-disposition"], "attachment; filename=\"backdrop.zip\"");
-    assert_eq!(response.headers()["x-service-model"], "fgnet-384/1");
+    for (name, value) in [
+        ("content-type", "application/zip"),
+        ("content-disposition", "attachment; filename=\"backdrop.zip\""),
+        ("x-service-model", "fgnet-384/1"),
+    ] {
+        assert_eq!(header(&response, name), value);
+    }
     let bytes = response.bytes().await.expect("the whole reply");
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).expect("an archive");
-    let mut unpacked = Vec::new();
-    for index in 0..archive.len() {
+    let length = archive.len();
+    let unpack = |index| {
         let mut file = archive.by_index(index).expect("an entry");
         assert_eq!(file.compression(), zip::CompressionMethod::Stored);
         let mut content = Vec::new();
         std::io::Read::read_to_end(&mut file, &mut content).expect("the content, with its checksum");
-        unpacked.push((file.name().expect("UTF-8").into_owned(), content));
-    }
-    unpacked
-}
-
-fn rows_of(files: &[(String, Vec<u8>)]) -> Value {
-    let (name, document) = files.last().expect("a last file");
-    assert_eq!(name, "results.json");
-    serde_json::from_slice(document).expect("JSON")
+        (file.name().expect("UTF-8").into_owned(), content)
+    };
+    (0..length).map(unpack).collect()
 }
 
 #[tokio::test]
@@ -430,9 +352,11 @@ async fn an_archive_has_the_pictures_as_files_and_the_rows_in_results_json() {
     for (length, (_, content)) in [11, 12, 13].iter().zip(&files) {
         assert_eq!(content, format!("a picture made of {length} bytes").as_bytes());
     }
-    let document = rows_of(&files);
-    assert_eq!((&document["count"], &document["succeeded"], &document["failed"]), (&json!(4), &json!(3), &json!(1)));
-    let rows = document["results"].as_array().expect("rows");
+    let (name, document) = files.last().expect("a last file");
+    assert_eq!(name, "results.json");
+    let document: Value = serde_json::from_slice(document).expect("JSON");
+    assert_eq!((&document["count"], counts(&document)), (&json!(4), [Some(3), Some(1)]));
+    let rows = rows(&document);
     assert!(rows.iter().all(|row| row.get("data_base64").is_none()));
     let values: Vec<_> = rows.iter().map(|row| (row["status"].as_u64(), row["file"].as_str())).collect();
     let expected = [(200, Some(names[0])), (200, Some(names[1])), (413, None), (200, Some(names[2]))];
@@ -440,45 +364,22 @@ async fn an_archive_has_the_pictures_as_files_and_the_rows_in_results_json() {
     assert_eq!((&rows[1]["filename"], &rows[1]["size_bytes"]), (&json!("../PHOTO.png"), &json!(files[1].1.len())));
     assert_eq!((&rows[1]["cost"], &rows[1]["box"]["top"]), (&json!(0.005), &json!(2)));
     daemon.wait_until_used(KEY, 3).await;
+    let by_url = unpacked(urls(&daemon, &["https://example.org/a/7?b=c/d"])).await;
+    assert_eq!(by_url[0].0, "7.png");
 }
 
 #[tokio::test]
-async fn files_of_an_archive_are_named_after_their_urls_and_failures_leave_none() {
-    let daemon = Daemon::start().await;
-    let urls = json!({ "urls": ["https://example.org/a/7?b=c/d", "https://example.org/no", "https://example.org/7"] });
-    let files = unpacked(daemon.post("/remove-batch-url").json(&urls)).await;
-    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["7.png", "7-2.png", "results.json"]);
-    assert_eq!(rows_of(&files)["results"][1]["error"]["code"], "fetch_failed");
-    daemon.engine.set(Work::Fail(|| NoSubject.into()));
-    let files = unpacked(daemon.post("/remove-batch-url").json(&urls)).await;
-    assert_eq!((files.len(), &rows_of(&files)["succeeded"]), (1, &json!(0)));
-}
-
-#[tokio::test]
-async fn an_archive_larger_than_the_reply_memory_arrives_complete() {
+async fn rows_and_an_archive_larger_than_the_reply_memory_arrive_complete() {
     let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
+    let batch = || daemon.post("/remove-batch").multipart(files(&[1; 10]));
+    daemon.engine.set(Work::AnswerBytes(1_000_003));
+    assert!(rows(&batch().value().await).iter().all(|row| picture(row) == vec![7; 1_000_003]));
     daemon.engine.set(Work::AnswerBytes(5_000_003));
-    let files = unpacked(daemon.post("/remove-batch").multipart(files(&[1; 10]))).await;
+    let files = unpacked(batch()).await;
     assert_eq!(files.len(), 11);
     for (index, (name, content)) in files[..10].iter().enumerate() {
         assert_eq!(*name, format!("photo {index}.png"));
         assert!(content.len() == 5_000_003 && content.iter().all(|byte| *byte == 7), "{name}");
     }
-}
-
-#[tokio::test]
-async fn a_batch_is_answered_in_json_unless_zip_is_preferred() {
-    let daemon = Daemon::start().await;
-    for accept in ["*/*", "application/json", "application/zip, */*", "image/png"] {
-        let request = daemon.post("/remove-batch").header("accept", accept).multipart(files(&[5]));
-        let response = request.send().await.expect("an answer");
-        assert_eq!(response.headers()["content-type"], "application/json", "{accept}");
-        assert!(!response.headers().contains_key("content-disposition"), "{accept}");
-        assert_eq!(picture(&response.json::<Value>().await.expect("JSON")["results"][0]), b"a picture made of 5 bytes");
-    }
-    let wrong = daemon.post("/remove-batch").header("accept", "application/zip");
-    let wrong = wrong.multipart(files(&[5]).text("format", "jpg")).send().await.expect("an answer");
-    refusal(wrong).await.is(400, "invalid_parameter", Some("format"));
 }

@@ -1,15 +1,12 @@
 //! Routes in the wire formats of remove.bg, rembg and Photoroom, field by field and code by code.
 
-use crate::http::daemon::{Daemon, FREE, KEY, LONG, PHOTO, TEST, Work, refusal};
+use crate::http::daemon::{Daemon, Exchange, FREE, KEY, LONG, PHOTO, Setup, TEST, Work, file, header, texts};
 use crate::support::pictures;
-use backdrop::codec::DecodeError;
 use backdrop::engine::EngineError;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::HttpConfig;
 use backdrop::image::Size;
 use backdrop::matting::NoSubject;
-use backdrop::recipe::InferenceMode;
-use backdrop::source::FetchConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
@@ -26,8 +23,7 @@ const REMBG: &str = "/api/remove";
 const ADDRESS: &str = "https://example.org/photo.png";
 
 async fn with_compat(compat: CompatConfig) -> Daemon {
-    let fetch = FetchConfig::default();
-    Daemon::start_with_compat(compat, InferenceMode::Standard, &fetch, None, HttpConfig::default(), 10_000).await
+    Daemon::of(Setup { compat, ..Setup::default() }).await
 }
 
 /// With the routes of every service.
@@ -35,49 +31,60 @@ async fn with_all_services() -> Daemon {
     with_compat(CompatConfig { rembg: true, ..CompatConfig::default() }).await
 }
 
-fn texts(fields: &[(&str, &str)]) -> Form {
-    fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()))
+fn photo() -> Part {
+    file(PHOTO.to_vec())
 }
 
-fn photo() -> Part {
-    Part::bytes(PHOTO).file_name("photo.png")
+/// A photo and these fields.
+fn filled(path: &str, fields: &[(&str, &str)]) -> Form {
+    texts(fields).part(if path.starts_with(REMBG) { "file" } else { "image_file" }, photo())
 }
 
 impl Daemon {
+    fn of_service(&self, path: &str, key: &str) -> RequestBuilder {
+        self.client.post(self.url(path)).header("X-Api-Key", key).timeout(LONG)
+    }
+
     fn with_key(&self, path: &str) -> RequestBuilder {
-        self.client.post(self.url(path)).header("X-Api-Key", KEY).timeout(LONG)
+        self.of_service(path, KEY)
     }
 
     /// A photo and these fields.
-    async fn cut(&self, path: &str, fields: &[(&str, &str)]) -> Response {
-        let file = if path == REMBG { "file" } else { "image_file" };
-        let request = self.with_key(path).multipart(texts(fields).part(file, photo()));
-        request.send().await.expect("an answer")
+    fn cut(&self, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
+        self.with_key(path).multipart(filled(path, fields))
     }
 
-    /// The last recipe that was worked on.
-    fn recipe(&self) -> String {
-        let seen = self.engine.seen.lock().expect("no panic inside");
-        format!("{:?}", seen.last().expect("one job").1)
+    /// The same without a key.
+    fn open(&self, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
+        self.client.post(self.url(path)).timeout(LONG).multipart(filled(path, fields))
     }
-}
 
-#[track_caller]
-fn header<'a>(response: &'a Response, name: &str) -> &'a str {
-    response.headers().get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
-}
-
-async fn body(response: Response) -> Value {
-    response.json().await.expect("JSON")
+    /// Checks that a request is answered 200 and that its recipe has these parts.
+    async fn makes(&self, request: RequestBuilder, what: &[(&str, &str)], parts: &[&str]) -> Response {
+        let response = request.answer().await;
+        let status = response.status();
+        assert!(status == 200, "{what:?}: {status} {}", response.text().await.expect("text"));
+        let recipe = format!("{:?}", self.engine.last_recipe());
+        for part in parts {
+            assert!(recipe.contains(part), "{what:?}: {part} is not in {recipe}");
+        }
+        response
+    }
 }
 
 /// Status and code of a refusal of remove.bg's route.
-async fn code(response: Response) -> (u16, String) {
+async fn code(request: RequestBuilder) -> (u16, String) {
+    let response = request.answer().await;
     let status = response.status().as_u16();
-    let body = body(response).await;
+    let body: Value = response.json().await.expect("JSON");
     let error = &body["errors"][0];
     assert!(error["title"].as_str().is_some_and(|title| !title.is_empty()), "{body}");
     (status, error["code"].as_str().expect("a code").to_owned())
+}
+
+/// The bytes of a member.
+fn decoded(base64: &Value) -> Vec<u8> {
+    STANDARD.decode(base64.as_str().expect("text")).expect("base64")
 }
 
 #[tokio::test]
@@ -124,47 +131,35 @@ async fn every_field_of_remove_bg_reaches_the_recipe() {
             &["framing: Whole", "region: None"],
         ),
     ] {
-        let response = daemon.cut(REMOVEBG, fields).await;
-        let status = response.status();
-        assert_eq!(status, 200, "{fields:?}: {}", response.text().await.expect("text"));
-        let recipe = daemon.recipe();
-        for part in expected {
-            assert!(recipe.contains(part), "{fields:?}: {part} is not in {recipe}");
-        }
+        daemon.makes(daemon.cut(REMOVEBG, fields), fields, expected).await;
     }
 }
 
 #[tokio::test]
 async fn a_source_comes_as_a_file_in_base64_or_by_its_address_in_every_kind_of_body() {
     let daemon = Daemon::start().await;
-    let encoded = STANDARD.encode(PHOTO);
+    let base64 = STANDARD.encode(PHOTO);
+    let json = |body: Value| daemon.with_key(REMOVEBG).json(&body);
     let form = |fields: &[(&str, &str)]| daemon.with_key(REMOVEBG).multipart(texts(fields));
+    let urlencoded = |fields: &[(&str, &str)]| {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        daemon.with_key(REMOVEBG).header("content-type", "application/x-www-form-urlencoded").body(body)
+    };
     for (request, what) in [
-        (daemon.with_key(REMOVEBG).multipart(Form::new().part("image_file", photo())), "a file"),
-        (form(&[("image_file_b64", &encoded)]), "base64 in a form"),
+        (daemon.cut(REMOVEBG, &[]), "a file"),
+        (form(&[("image_file_b64", &base64)]), "base64 in a form"),
         (form(&[("image_url", ADDRESS)]), "an address in a form"),
-        (
-            daemon.with_key(REMOVEBG).json(&json!({ "image_file_b64": encoded, "crop": false, "scale": null })),
-            "base64 in JSON",
-        ),
-        (daemon.with_key(REMOVEBG).json(&json!({ "image_url": ADDRESS, "size": "preview" })), "an address in JSON"),
-        (urlencoded(&daemon, &[("image_file_b64", &encoded)]), "base64, urlencoded"),
-        (urlencoded(&daemon, &[("image_url", ADDRESS), ("size", "regular")]), "an address, urlencoded"),
+        (json(json!({ "image_file_b64": base64, "crop": false, "scale": null })), "base64 in JSON"),
+        (json(json!({ "image_url": ADDRESS, "size": "preview" })), "an address in JSON"),
+        (urlencoded(&[("image_file_b64", &base64)]), "base64, urlencoded"),
+        (urlencoded(&[("image_url", ADDRESS), ("size", "regular")]), "an address, urlencoded"),
     ] {
-        let response = request.send().await.expect("an answer");
-        assert_eq!(response.status(), 200, "{what}: {:?}", response.text().await);
-        let files = daemon.engine.files.lock().expect("no panic inside");
-        assert_eq!(files.last().expect("one job").source, PHOTO, "{what}");
+        daemon.makes(request, &[(what, "")], &[]).await;
+        assert_eq!(daemon.engine.last_files().source, PHOTO, "{what}");
     }
-    let background = Form::new().part("image_file", photo()).part("bg_image_file", photo());
-    assert_eq!(daemon.with_key(REMOVEBG).multipart(background).send().await.expect("an answer").status(), 200);
-    let files = daemon.engine.files.lock().expect("no panic inside").last().cloned().expect("one job");
-    assert_eq!(files.background.as_deref(), Some(PHOTO));
-}
-
-fn urlencoded(daemon: &Daemon, fields: &[(&str, &str)]) -> RequestBuilder {
-    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-    daemon.with_key(REMOVEBG).header("content-type", "application/x-www-form-urlencoded").body(body)
+    let background = filled(REMOVEBG, &[]).part("bg_image_file", photo());
+    daemon.makes(daemon.with_key(REMOVEBG).multipart(background), &[], &[]).await;
+    assert_eq!(daemon.engine.last_files().background.as_deref(), Some(PHOTO));
 }
 
 #[tokio::test]
@@ -187,7 +182,7 @@ async fn every_invalid_field_has_the_code_of_remove_bg() {
         (&[("size", "huge")], "invalid_size"),
         (&[("bg_image_url", "https://example.org/nowhere")], "failed_bg_download"),
     ] {
-        assert_eq!(code(daemon.cut(REMOVEBG, fields).await).await, (400, expected.to_owned()), "{fields:?}");
+        assert_eq!(code(daemon.cut(REMOVEBG, fields)).await, (400, expected.to_owned()), "{fields:?}");
     }
     for (body, expected) in [
         (json!({}), "missing_source"),
@@ -197,17 +192,25 @@ async fn every_invalid_field_has_the_code_of_remove_bg() {
         (json!({ "image_url": "https://example.org/30" }), "invalid_file_type"),
         (json!({ "image_file_b64": "?" }), "failed_to_read_image"),
         (json!({ "image_file_b64": STANDARD.encode(&PHOTO[..200]) }), "failed_to_read_image"),
-        (json!({ "image_file_b64": STANDARD.encode(wide()) }), "resolution_too_high"),
+        (
+            json!({ "image_file_b64": STANDARD.encode(png(Size::new(16_385, 1), [1, 2, 3, 255])) }),
+            "resolution_too_high",
+        ),
     ] {
-        let response = daemon.with_key(REMOVEBG).json(&body).send().await.expect("an answer");
-        assert_eq!(code(response).await, (400, expected.to_owned()), "{body}");
+        assert_eq!(code(daemon.with_key(REMOVEBG).json(&body)).await, (400, expected.to_owned()), "{body}");
     }
     assert_eq!(daemon.engine.started(), 0);
     // 22 MB are read, whatever the daemon's own limit.
     for (length, expected) in [(11 << 20, "invalid_file_type"), ((22 << 20) + 1, "file_too_large")] {
-        let form = Form::new().part("image_file", Part::bytes(vec![7; length]).file_name("a"));
-        let response = daemon.with_key(REMOVEBG).multipart(form).send().await.expect("an answer");
-        assert_eq!(code(response).await, (400, expected.to_owned()), "{length}");
+        let form = Form::new().part("image_file", file(vec![7; length]));
+        assert_eq!(code(daemon.with_key(REMOVEBG).multipart(form)).await, (400, expected.to_owned()), "{length}");
+    }
+    for (work, status, expected) in [
+        (Work::Fail(|| NoSubject.into()), 400, "unknown_foreground"),
+        (Work::Fail(|| EngineError::QueueFull { retry_after: LONG }.into()), 429, "rate_limit_exceeded"),
+    ] {
+        daemon.engine.set(work);
+        assert_eq!(code(daemon.cut(REMOVEBG, &[])).await, (status, expected.to_owned()));
     }
 }
 
@@ -216,15 +219,9 @@ async fn a_cameras_photo_is_taken_as_by_the_original() {
     let daemon = Daemon::start().await;
     let photo = png(Size::new(6000, 4000), [1, 2, 3, 255]);
     for path in [REMOVEBG, SEGMENT] {
-        let form = Form::new().part("image_file", Part::bytes(photo.clone()).file_name("a"));
-        let response = daemon.with_key(path).multipart(form).send().await.expect("an answer");
-        assert_eq!(response.status(), 200, "{path}");
+        let form = Form::new().part("image_file", file(photo.clone()));
+        daemon.makes(daemon.with_key(path).multipart(form), &[(path, "")], &[]).await;
     }
-}
-
-/// A PNG that is wider than any limit.
-fn wide() -> Vec<u8> {
-    png(Size::new(16_385, 1), [1, 2, 3, 255])
 }
 
 fn png(size: Size, pixel: [u8; 4]) -> Vec<u8> {
@@ -232,26 +229,9 @@ fn png(size: Size, pixel: [u8; 4]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn failures_of_the_work_have_the_codes_of_remove_bg() {
-    let daemon = Daemon::start().await;
-    for (work, status, expected) in [
-        (Work::Fail(|| NoSubject.into()), 400, "unknown_foreground"),
-        (Work::Fail(|| DecodeError::Corrupt("x".into()).into()), 400, "failed_to_read_image"),
-        (Work::Fail(|| EngineError::QueueFull { retry_after: LONG }.into()), 429, "rate_limit_exceeded"),
-        (Work::Fail(|| EngineError::Stopped.into()), 503, "unavailable"),
-        (Work::Fail(|| EngineError::Device("secret".into()).into()), 500, "internal_error"),
-    ] {
-        daemon.engine.set(work);
-        let response = daemon.cut(REMOVEBG, &[]).await;
-        assert_eq!(response.headers().contains_key("retry-after"), matches!(status, 429 | 503), "{expected}");
-        assert_eq!(code(response).await, (status, expected.to_owned()));
-    }
-}
-
-#[tokio::test]
 async fn a_picture_carries_the_headers_of_remove_bg() {
     let daemon = Daemon::start().await;
-    let response = daemon.cut(REMOVEBG, &[]).await;
+    let response = daemon.cut(REMOVEBG, &[]).answer().await;
     for (name, expected) in [
         ("content-type", "image/png"),
         ("x-type", "person"),
@@ -271,34 +251,31 @@ async fn a_picture_carries_the_headers_of_remove_bg() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let reset: u64 = header(&response, "x-ratelimit-reset").parse().expect("seconds");
     assert!((now..now + 120).contains(&reset), "{reset} is not a time soon after {now}");
-    let full = daemon.cut(REMOVEBG, &[("size", "full"), ("type_level", "none")]).await;
-    assert_eq!((header(&full, "x-credits-charged"), full.headers().contains_key("x-type")), ("1", false));
-    let sandbox = daemon.client.post(daemon.url(REMOVEBG)).header("x-api-key", TEST);
-    let sandbox = sandbox.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
-    assert_eq!(header(&sandbox, "x-credits-charged"), "0");
-    for charged in ["0.25", "0"] {
-        let again = daemon.with_key(REMOVEBG).header("idempotency-key", "one-photo");
-        let again = again.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
-        assert_eq!(header(&again, "x-credits-charged"), charged);
+    let full = daemon.cut(REMOVEBG, &[("size", "full"), ("type_level", "none")]).answer().await;
+    assert_eq!((header(&full, "x-credits-charged"), header(&full, "x-type")), ("1", ""));
+    let named = || daemon.cut(REMOVEBG, &[]).header("idempotency-key", "one-photo");
+    let sandbox = daemon.of_service(REMOVEBG, TEST).multipart(filled(REMOVEBG, &[]));
+    for (request, charged) in [(sandbox, "0"), (named(), "0.25"), (named(), "0")] {
+        assert_eq!(header(&request.answer().await, "x-credits-charged"), charged);
     }
 }
 
 #[tokio::test]
 async fn json_and_archives_carry_the_same_picture() {
     let daemon = Daemon::start().await;
-    let request = daemon.with_key(REMOVEBG).header("accept", "application/json");
-    let response = request.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
+    let as_json = |fields| daemon.cut(REMOVEBG, fields).header("accept", "application/json");
+    let response = as_json(&[]).answer().await;
     assert_eq!((header(&response, "content-type"), header(&response, "x-type")), ("application/json", "person"));
-    let data = body(response).await["data"].take();
-    let picture = STANDARD.decode(data["result_b64"].as_str().expect("text")).expect("base64");
-    assert!(picture.starts_with(b"a picture made of"));
+    let data = response.json::<Value>().await.expect("JSON")["data"].take();
+    assert!(decoded(&data["result_b64"]).starts_with(b"a picture made of"));
     let foreground = ["top", "left", "width", "height"].map(|side| data[format!("foreground_{side}")].as_u64());
     assert_eq!(foreground, [2, 1, 20, 25].map(Some));
 
     daemon.engine.set(Work::AnswerFile(|| png(Size::new(8, 8), [9, 8, 7, 100])));
-    let response = daemon.cut(REMOVEBG, &[("format", "zip"), ("bg_color", "red")]).await;
+    let fields = [("format", "zip"), ("bg_color", "red")];
+    // The background is not part of an archive.
+    let response = daemon.makes(daemon.cut(REMOVEBG, &fields), &fields, &["background: Clear"]).await;
     assert_eq!(header(&response, "content-type"), "application/zip");
-    assert!(daemon.recipe().contains("background: Clear"), "the background is not part of an archive");
     let bytes = response.bytes().await.expect("an archive");
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).expect("an archive");
     for (name, begins) in [("color.jpg", b"\xff\xd8".as_slice()), ("alpha.png", b"\x89PNG")] {
@@ -306,12 +283,7 @@ async fn json_and_archives_carry_the_same_picture() {
         archive.by_name(name).expect(name).read_to_end(&mut file).expect(name);
         assert!(file.starts_with(begins), "{name}");
     }
-
-    let request = daemon.with_key(REMOVEBG).header("accept", "application/json");
-    let form = texts(&[("format", "zip")]).part("image_file", photo());
-    let response = request.multipart(form).send().await.expect("an answer");
-    assert_eq!(header(&response, "content-type"), "application/json");
-    let archive = STANDARD.decode(body(response).await["data"]["result_b64"].as_str().expect("text")).expect("base64");
+    let archive = decoded(&as_json(&[("format", "zip")]).value().await["data"]["result_b64"]);
     assert_eq!(zip::ZipArchive::new(Cursor::new(archive)).expect("an archive").len(), 2);
 }
 
@@ -319,25 +291,15 @@ async fn json_and_archives_carry_the_same_picture() {
 async fn a_key_may_come_in_either_header_and_an_invalid_one_is_403() {
     let daemon = Daemon::start().await;
     for path in [REMOVEBG, "/v1.0/account", SEGMENT, "/v1/account"] {
-        let method = if path.ends_with("account") { Method::GET } else { Method::POST };
-        let send = |name: &'static str, value: String| {
-            let request = daemon.client.request(method.clone(), daemon.url(path)).timeout(LONG).header(name, value);
-            let request = if method == Method::POST {
-                request.multipart(Form::new().part("image_file", photo()))
-            } else {
-                request
-            };
-            async { request.send().await.expect("an answer") }
-        };
+        let request = || if path.ends_with("account") { daemon.get(path) } else { daemon.open(path, &[]) };
         for (name, value) in [("x-api-key", KEY.to_owned()), ("authorization", format!("Bearer {KEY}"))] {
-            assert_eq!(send(name, value).await.status(), 200, "{path} {name}");
+            assert_eq!(request().header(name, value).answer().await.status(), 200, "{path} {name}");
         }
         for (name, value, expected) in [("x-api-key", "wrong", "API Key invalid"), ("x-other", "a", "Missing API Key")]
         {
-            let response = send(name, value.to_owned()).await;
-            assert_eq!(response.status(), 403, "{path} {name}");
-            assert!(!response.headers().contains_key("www-authenticate"));
-            let body = body(response).await;
+            let response = request().header(name, value).answer().await;
+            assert_eq!((response.status().as_u16(), header(&response, "www-authenticate")), (403, ""), "{path} {name}");
+            let body: Value = response.json().await.expect("JSON");
             let message = if path.starts_with("/v1.0") { &body["errors"][0]["title"] } else { &body["detail"] };
             assert_eq!(message, expected, "{path}");
         }
@@ -347,51 +309,40 @@ async fn a_key_may_come_in_either_header_and_an_invalid_one_is_403() {
 #[tokio::test]
 async fn a_preview_counts_as_an_image_of_the_quota_and_the_account_shows_it() {
     let daemon = Daemon::start().await;
-    let account = |path: &'static str| {
-        let request = daemon.client.get(daemon.url(path)).header("x-api-key", FREE);
-        async { body(request.send().await.expect("an answer")).await }
-    };
-    let send = |name: &'static str, path: &'static str| {
-        let form = Form::new().part("image_file", photo());
-        let request = daemon.client.post(daemon.url(path)).header("x-api-key", FREE).header("idempotency-key", name);
-        async { request.multipart(form).send().await.expect("an answer") }
-    };
+    let account = |path, key| daemon.get(path).header("x-api-key", key).value();
+    let send = |path| daemon.of_service(path, FREE).multipart(filled(path, &[]));
     let attributes = |free: u64| {
         json!({ "data": { "attributes": {
             "credits": { "subscription": 0, "payg": 0, "enterprise": 0, "total": 0 },
             "api": { "free_calls": free, "sizes": "all" },
         } } })
     };
-    assert_eq!(account("/v1.0/account").await, attributes(50));
+    assert_eq!(account("/v1.0/account", FREE).await, attributes(50));
     for name in ["a", "a", "b"] {
-        assert_eq!(send(name, REMOVEBG).await.status(), 200);
+        assert_eq!(send(REMOVEBG).header("idempotency-key", name).answer().await.status(), 200);
     }
-    assert_eq!(account("/v1.0/account").await, attributes(48), "a repeated request is billed once");
-    assert_eq!(account("/v1/account").await, json!({ "credits": { "available": 48, "subscription": 50 } }));
+    assert_eq!(account("/v1.0/account", FREE).await, attributes(48), "a repeated request is billed once");
+    assert_eq!(account("/v1/account", FREE).await, json!({ "credits": { "available": 48, "subscription": 50 } }));
     for _ in 0..48 {
-        let request = daemon.client.post(daemon.url(REMOVEBG)).header("x-api-key", FREE);
-        let sent = request.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
-        assert_eq!(sent.status(), 200);
+        assert_eq!(send(REMOVEBG).answer().await.status(), 200);
     }
-    let refused = send("c", REMOVEBG).await;
+    let refused = send(REMOVEBG).answer().await;
     assert_eq!(refused.status(), 402);
-    assert_eq!(body(refused).await["errors"][0]["title"], "Insufficient credits");
-    let refused = send("d", SEGMENT).await;
-    assert_eq!((refused.status().as_u16(), body(refused).await["status_code"].as_u64()), (402, Some(402)));
-    let plenty =
-        daemon.client.get(daemon.url("/v1.0/account")).header("x-api-key", KEY).send().await.expect("an answer");
-    assert_eq!(body(plenty).await["data"]["attributes"]["credits"]["total"], 1_000_000);
+    assert_eq!(refused.json::<Value>().await.expect("JSON")["errors"][0]["title"], "Insufficient credits");
+    assert_eq!(send(SEGMENT).value().await["status_code"], 402);
+    let plenty = account("/v1.0/account", KEY).await;
+    assert_eq!(plenty["data"]["attributes"]["credits"]["total"], 1_000_000);
 }
 
 #[tokio::test]
 async fn the_rate_limit_is_reported_in_the_format_of_remove_bg() {
     let daemon = Daemon::start_with(HttpConfig::default(), 1).await;
-    assert_eq!(daemon.cut(REMOVEBG, &[]).await.status(), 200);
-    let refused = daemon.cut(REMOVEBG, &[]).await;
+    assert_eq!(daemon.cut(REMOVEBG, &[]).answer().await.status(), 200);
+    let refused = daemon.cut(REMOVEBG, &[]).answer().await;
     let seconds = |name| header(&refused, name).parse::<i64>().expect("seconds");
     let resets_in = seconds("x-ratelimit-reset") - jiff::Timestamp::now().as_second();
     assert!((-5..=60).contains(&resets_in) && seconds("retry-after") <= 60, "{resets_in}");
-    assert_eq!(code(refused).await, (429, "rate_limit_exceeded".to_owned()));
+    assert_eq!(refused.status(), 429);
 }
 
 #[tokio::test]
@@ -399,17 +350,14 @@ async fn a_disabled_service_is_404_like_any_unknown_path() {
     let daemon = with_compat(CompatConfig { removebg: false, photoroom: false, ..CompatConfig::default() }).await;
     for path in [REMOVEBG, "/v1.0/account", "/v1.0/improve", SEGMENT, "/v1/account", REMBG, "/v1.0/other"] {
         for method in [Method::GET, Method::POST, Method::OPTIONS] {
-            let response = daemon.client.request(method, daemon.url(path)).bearer_auth(KEY).send().await;
-            refusal(response.expect("an answer")).await.is(404, "not_found", None);
+            daemon.request(KEY, method, path).refused(404, "not_found", None).await;
         }
     }
     let usual = Daemon::start().await;
-    refusal(usual.with_key(REMBG).send().await.expect("an answer")).await.is(404, "not_found", None);
-    let improve = usual.with_key("/v1.0/improve").send().await.expect("an answer");
-    assert_eq!(code(improve).await, (404, "not_found".to_owned()));
-    let method = usual.client.get(usual.url(REMOVEBG)).send().await.expect("an answer");
-    assert_eq!(header(&method, "allow"), "POST");
-    assert_eq!(code(method).await, (405, "method_not_allowed".to_owned()));
+    usual.with_key(REMBG).refused(404, "not_found", None).await;
+    assert_eq!(code(usual.with_key("/v1.0/improve")).await, (404, "not_found".to_owned()));
+    assert_eq!(header(&usual.get(REMOVEBG).answer().await, "allow"), "POST");
+    assert_eq!(code(usual.get(REMOVEBG)).await, (405, "method_not_allowed".to_owned()));
 }
 
 #[tokio::test]
@@ -439,19 +387,14 @@ async fn every_parameter_of_rembg_reaches_the_recipe() {
         ),
     ] {
         // In the form, in the query of a form, and of an address.
-        let post = daemon.client.post(daemon.url(REMBG)).timeout(LONG).multipart(texts(fields).part("file", photo()));
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let queried = daemon.client.post(daemon.url(&format!("{REMBG}?{query}"))).timeout(LONG);
-        let queried = queried.multipart(Form::new().part("file", photo()));
-        let get = daemon.client.get(daemon.url(&format!("{REMBG}?url={ADDRESS}&{query}"))).timeout(LONG);
-        for request in [post, queried, get] {
-            let response = request.send().await.expect("an answer");
-            assert_eq!(response.status(), 200, "{fields:?}: {:?}", response.text().await);
+        for request in [
+            daemon.open(REMBG, fields),
+            daemon.open(&format!("{REMBG}?{query}"), &[]),
+            daemon.get(&format!("{REMBG}?url={ADDRESS}&{query}")),
+        ] {
+            let response = daemon.makes(request, fields, expected).await;
             assert_eq!(header(&response, "content-type"), "image/png");
-            let recipe = daemon.recipe();
-            for part in expected {
-                assert!(recipe.contains(part), "{fields:?}: {part} is not in {recipe}");
-            }
         }
     }
 }
@@ -468,67 +411,56 @@ async fn rembg_errors_have_the_status_and_form_of_its_server() {
         (&[("af", "256")], 422),
         (&[("bgc", "red")], 422),
     ] {
-        let request = daemon.client.post(daemon.url(REMBG)).multipart(texts(fields).part("file", photo()));
-        let response = request.send().await.expect("an answer");
+        let response = daemon.open(REMBG, fields).answer().await;
         assert_eq!(response.status(), status, "{fields:?}");
-        let detail = body(response).await["detail"].take();
+        let detail = response.json::<Value>().await.expect("JSON")["detail"].take();
         assert!(if status == 422 { detail[0]["loc"].is_array() } else { detail.is_string() }, "{detail}");
     }
     for (path, status) in [(REMBG, 422), ("/api/remove?url=http://example.org/a.png", 400)] {
-        let response = daemon.client.get(daemon.url(path)).send().await.expect("an answer");
-        assert_eq!(response.status(), status, "{path}");
+        assert_eq!(daemon.get(path).answer().await.status(), status, "{path}");
     }
-    let response = daemon.client.post(daemon.url(REMBG)).multipart(texts(&[("a", "true")])).send().await;
-    assert_eq!(body(response.expect("an answer")).await["detail"][0]["loc"], json!(["body", "file"]));
+    let without = daemon.client.post(daemon.url(REMBG)).multipart(texts(&[("a", "true")])).value().await;
+    assert_eq!(without["detail"][0]["loc"], json!(["body", "file"]));
     assert_eq!(daemon.engine.started(), 0);
 }
 
 #[tokio::test]
 async fn rembg_needs_no_key_runs_as_its_account_and_allows_every_origin() {
-    let guest_account = CompatConfig { rembg: true, rembg_account: Some("guest".into()), ..CompatConfig::default() };
-    let daemon = with_compat(guest_account).await;
-    let send = |key: Option<&'static str>| {
-        let request = daemon.client.post(daemon.url(REMBG)).header("origin", "https://page.example");
-        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
-        let form = Form::new().part("file", photo());
-        async { request.multipart(form).send().await.expect("an answer") }
-    };
-    let response = send(None).await;
-    assert_eq!((response.status().as_u16(), header(&response, "access-control-allow-origin")), (200, "*"));
-    assert_eq!(daemon.account(FREE).await["used"], 1);
-    assert_eq!(send(Some(KEY)).await.status(), 200);
-    assert_eq!(daemon.account(FREE).await["used"], 1, "a key of another account is that account's");
-    let wrong = send(Some("wrong")).await;
-    assert_eq!((wrong.status().as_u16(), header(&wrong, "access-control-allow-origin")), (401, "*"));
+    let of_account =
+        |name: &str| CompatConfig { rembg: true, rembg_account: Some(name.into()), ..CompatConfig::default() };
+    let daemon = with_compat(of_account("guest")).await;
+    let send = || daemon.open(REMBG, &[]).header("origin", "https://page.example");
+    // A key of another account is that account's.
+    for (request, status, used) in
+        [(send(), 200, 1), (send().bearer_auth(KEY), 200, 1), (send().bearer_auth("wrong"), 401, 1)]
+    {
+        let response = request.answer().await;
+        assert_eq!((response.status().as_u16(), header(&response, "access-control-allow-origin")), (status, "*"));
+        assert_eq!(daemon.account(FREE).await["used"], used);
+    }
     let preflight = daemon.client.request(Method::OPTIONS, daemon.url(REMBG));
     let preflight = preflight.header("origin", "https://page.example").header("access-control-request-method", "POST");
-    let preflight = preflight.send().await.expect("an answer");
+    let preflight = preflight.answer().await;
     assert!(preflight.status().is_success());
     assert_eq!(header(&preflight, "access-control-allow-methods"), "GET, POST");
-    let without_account =
-        with_compat(CompatConfig { rembg: true, rembg_account: Some("missing".into()), ..CompatConfig::default() });
-    let daemon = without_account.await;
-    let response = daemon.client.post(daemon.url(REMBG)).multipart(Form::new().part("file", photo())).send().await;
-    assert_eq!(response.expect("an answer").status(), 503);
+    let without_account = with_compat(of_account("missing")).await;
+    assert_eq!(without_account.open(REMBG, &[]).answer().await.status(), 503);
 }
 
 #[tokio::test]
 async fn rembg_without_a_key_is_for_no_page_of_another_site_and_no_other_host() {
     let daemon = with_all_services().await;
-    let send = async |name: &'static str, value: &'static str, key: Option<&'static str>| {
-        let request = daemon.client.post(daemon.url(REMBG)).header(name, value);
-        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
-        let response = request.multipart(Form::new().part("file", photo())).send().await.expect("an answer");
-        response.status().as_u16()
-    };
-    for (name, value) in [("sec-fetch-site", "cross-site"), ("host", "attacker.example")] {
-        assert_eq!(send(name, value, None).await, 403, "{name}");
-        assert_eq!(send(name, value, Some(KEY)).await, 200, "{name}");
+    for (name, value, without_key) in [
+        ("sec-fetch-site", "cross-site", 403),
+        ("host", "attacker.example", 403),
+        ("sec-fetch-site", "same-origin", 200),
+        ("host", "localhost", 200),
+    ] {
+        let request = || daemon.open(REMBG, &[]).header(name, value);
+        assert_eq!(request().answer().await.status(), without_key, "{name}");
+        assert_eq!(request().bearer_auth(KEY).answer().await.status(), 200, "{name}");
     }
-    for (name, value) in [("sec-fetch-site", "same-origin"), ("host", "localhost")] {
-        assert_eq!(send(name, value, None).await, 200, "{name}");
-    }
-    assert_eq!(daemon.account(KEY).await["used"], 4);
+    assert_eq!(daemon.account(KEY).await["used"], 6);
 }
 
 #[tokio::test]
@@ -546,40 +478,27 @@ async fn every_field_of_photoroom_reaches_the_recipe() {
         (&[("crop", "true"), ("despill", "true")], &["crop: Some(", "despill: 1.0"]),
         (&[("crop", "false"), ("despill", "false"), ("other", "x")], &["framing: Whole", "despill: 0.0"]),
     ] {
-        let response = daemon.cut(SEGMENT, fields).await;
-        assert_eq!(response.status(), 200, "{fields:?}: {:?}", response.text().await);
+        let response = daemon.makes(daemon.cut(SEGMENT, fields), fields, expected).await;
         assert_eq!(header(&response, "x-uncertainty-score"), "-1", "the fake engine reports a face");
-        let recipe = daemon.recipe();
-        for part in expected {
-            assert!(recipe.contains(part), "{fields:?}: {part} is not in {recipe}");
-        }
     }
-    let request = daemon.with_key(SEGMENT).header("accept", "application/json");
-    let response = request.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
-    let picture = STANDARD.decode(body(response).await["base64img"].as_str().expect("text")).expect("base64");
-    assert!(picture.starts_with(b"a picture made of"));
+    let body = daemon.cut(SEGMENT, &[]).header("accept", "application/json").value().await;
+    assert!(decoded(&body["base64img"]).starts_with(b"a picture made of"));
 }
 
 #[tokio::test]
 async fn photoroom_refuses_with_its_status_and_type() {
     let daemon = Daemon::start().await;
-    for (fields, expected) in [
-        (&[("size", "huge")][..], "invalid_parameter"),
-        (&[("format", "gif")], "invalid_parameter"),
-        (&[("crop", "?")], "invalid_parameter"),
+    daemon.engine.set(Work::Fail(|| NoSubject.into()));
+    for (request, expected) in [
+        (daemon.cut(SEGMENT, &[("size", "huge")]), "invalid_parameter"),
+        (daemon.cut(SEGMENT, &[("format", "gif")]), "invalid_parameter"),
+        (daemon.cut(SEGMENT, &[("crop", "?")]), "invalid_parameter"),
+        (daemon.with_key(SEGMENT).multipart(texts(&[("size", "hd")])), "missing_image"),
+        (daemon.cut(SEGMENT, &[]), "no_subject_detected"),
     ] {
-        let response = daemon.cut(SEGMENT, fields).await;
-        assert_eq!(response.status(), 400, "{fields:?}");
-        let body = body(response).await;
-        assert_eq!((body["status_code"].as_u64(), body["type"].as_str()), (Some(400), Some(expected)), "{body}");
+        let response = request.answer().await;
+        let (status, body) = (response.status(), response.json::<Value>().await.expect("JSON"));
+        assert_eq!((status.as_u16(), &body["status_code"], &body["type"]), (400, &json!(400), &json!(expected)));
         assert!(body["detail"].is_string());
     }
-    let missing = daemon.with_key(SEGMENT).multipart(texts(&[("size", "hd")])).send().await.expect("an answer");
-    assert_eq!(body(missing).await["type"], "missing_image");
-    daemon.engine.set(Work::Fail(|| NoSubject.into()));
-    let response = daemon.cut(SEGMENT, &[]).await;
-    assert_eq!(
-        (response.status().as_u16(), body(response).await["type"].as_str().map(str::to_owned)),
-        (400, Some("no_subject_detected".to_owned()))
-    );
 }

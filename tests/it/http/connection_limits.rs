@@ -1,12 +1,7 @@
 //! Limits of connections: how many, by which client address, for how long; PROXY protocol; heads that are ambiguous.
 
-use crate::http::daemon::{Daemon, KEY, LONG, Raw, Work, raw_upload, until};
+use crate::http::daemon::{Daemon, Http2, KEY, LONG, Raw, Work, raw_upload, until};
 use backdrop::http::config::HttpConfig;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
-use hyper::Request;
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -65,16 +60,6 @@ async fn the_oldest_idle_connection_without_a_key_is_closed_for_a_new_one() {
     assert!(is_served(&mut third).await);
     with_key.write(&account).await;
     assert!(with_key.reply().await.expect("it is kept").starts_with("HTTP/1.1 200 "));
-}
-
-#[tokio::test]
-async fn a_silent_connection_is_closed_for_a_new_one() {
-    let daemon = Daemon::start_with(HttpConfig { max_connections: 2, ..HttpConfig::default() }, 60).await;
-    let mut silent = [daemon.connect().await, daemon.connect().await];
-    silent[1].write("GET /do").await;
-    let mut new = daemon.connect().await;
-    assert!(is_served(&mut new).await);
-    assert!(silent[0].ends_within(LONG).await);
 }
 
 #[tokio::test]
@@ -221,15 +206,10 @@ async fn an_old_connection_ends_between_two_requests() {
 #[tokio::test]
 async fn an_old_http2_connection_ends_gracefully() {
     let daemon = Daemon::start_with(aging(), 60).await;
-    let io = TokioIo::new(daemon.connect().await.0);
-    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
-    let connection = tokio::spawn(connection);
-    let request = Request::get(daemon.url("/docs")).body(Empty::<Bytes>::new()).expect("a request");
-    let response = sender.send_request(request).await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    response.into_body().collect().await.expect("a body");
-    let ended = timeout(LONG, connection).await.expect("it would have been idle for longer").expect("no panic");
-    assert!(ended.is_ok(), "{ended:?}");
+    let mut connection = Http2::connect(daemon.address).await;
+    assert_eq!(connection.get("/docs").await.status(), 200);
+    // It would have been idle for longer.
+    connection.ends().await;
 }
 
 #[tokio::test]
@@ -237,22 +217,14 @@ async fn an_ambiguous_head_is_refused() {
     let daemon = Daemon::start().await;
     let upload = format!("POST /remove HTTP/1.1\r\nauthorization: Bearer {KEY}\r\n");
     for (head, param) in [
-        ("GET /docs HTTP/1.1\r\n\r\n".to_owned(), "Host"),
         ("GET /docs HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n".to_owned(), "Host"),
-        ("GET /docs HTTP/1.1\r\nhost: a/b\r\n\r\n".to_owned(), "Host"),
         (format!("{upload}host: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), "Transfer-Encoding"),
-        (
-            format!("{upload}host: x\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
-            "Transfer-Encoding",
-        ),
     ] {
         let mut connection = daemon.connect().await;
         connection.write(&head).await;
         let reply = connection.reply().await.expect("a reply");
         assert!(reply.starts_with("HTTP/1.1 400 ") && reply.contains("connection: close\r\n"), "{reply}");
-        let (_, body) = reply.split_once("\r\n\r\n").expect("a body");
-        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-        assert_eq!((&body["error"]["code"], &body["error"]["param"]), (&"invalid_parameter".into(), &param.into()));
+        assert!(reply.contains(&format!("\"param\":\"{param}\"")), "{reply}");
         assert!(connection.ends_within(LONG).await, "{head}");
     }
     // HTTP/1.0 has no Host.

@@ -1,9 +1,9 @@
 //! The binary with a low limit of open files and more connections than that.
 
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
-use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, end_after, longest_run};
+use crate::cli::serve::{Daemon, serve};
+use crate::support::command::{backdrop, end_after, longest_run, with_variables};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
@@ -25,23 +25,14 @@ fn status(address: &str, path: &str) -> String {
 #[test]
 fn requests_are_answered_despite_more_idle_connections_than_descriptors() {
     let folder = tempfile::tempdir().expect("a writable folder");
-    let serve = backdrop();
+    let program = backdrop();
     // The daemon inherits the shell's soft and hard limits.
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 256 && exec \"$0\" \"$@\""]).arg(serve.get_program());
-    command
-        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
-        .arg(folder.path());
-    for (name, value) in serve.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.env("BACKDROP_LOG_FORMAT", "json").env("BACKDROP_SERVER_MAX_CONNECTIONS_PER_ADDRESS", "100000");
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    command.args(["-c", "ulimit -n 256 && exec \"$0\" \"$@\""]).arg(program.get_program());
+    let mut command = serve(with_variables(command, &program), folder.path());
+    command.env("BACKDROP_SERVER_MAX_CONNECTIONS_PER_ADDRESS", "100000").stdout(Stdio::null()).process_group(0);
     end_after(&mut command, longest_run());
-    let mut daemon = Daemon(command.spawn().expect("a shell"));
+    let mut daemon = Daemon::spawn(&mut command);
     let log = BufReader::new(daemon.0.stderr.take().expect("piped"));
     let mut lines = log.lines().map_while(Result::ok);
     let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");

@@ -1,11 +1,11 @@
 //! CORS, the headers of every reply, and the throttle of wrong keys.
 
-use crate::http::daemon::{Daemon, KEY, LONG, Work, form, refusal};
+use crate::http::daemon::{Daemon, Exchange, KEY, LONG, Work, file, form};
 use backdrop::engine::EngineError;
 use backdrop::http::config::HttpConfig;
 use backdrop::http::router::ROUTES;
 use reqwest::header::HeaderMap;
-use reqwest::{Method, Response};
+use reqwest::{Method, RequestBuilder, Response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -16,17 +16,9 @@ async fn allowing(origins: &[&str]) -> Daemon {
     Daemon::start_with(HttpConfig { cors_origins, ..HttpConfig::default() }, 1000).await
 }
 
-async fn preflight(daemon: &Daemon, path: &str, origin: &str) -> Response {
-    daemon
-        .client
-        .request(Method::OPTIONS, daemon.url(path))
-        .header("origin", origin)
-        .header("access-control-request-method", "POST")
-        .header("access-control-request-headers", "authorization")
-        .timeout(LONG)
-        .send()
-        .await
-        .expect("an answer")
+fn preflight(daemon: &Daemon, path: &str, origin: &str) -> RequestBuilder {
+    let request = daemon.client.request(Method::OPTIONS, daemon.url(path)).timeout(LONG).header("origin", origin);
+    request.header("access-control-request-method", "POST").header("access-control-request-headers", "authorization")
 }
 
 /// The headers of CORS in a reply.
@@ -38,11 +30,9 @@ fn cors_of(headers: &HeaderMap) -> BTreeMap<&str, &str> {
 #[tokio::test]
 async fn without_configured_origins_no_cors_header_is_sent() {
     let daemon = Daemon::start().await;
-    let refused = refusal(preflight(&daemon, "/remove", ORIGIN).await).await;
-    refused.is(405, "method_not_allowed", None);
+    let refused = preflight(&daemon, "/remove", ORIGIN).refused(405, "method_not_allowed", None).await;
     assert_eq!(cors_of(&refused.headers), BTreeMap::new());
-    let response =
-        daemon.post("/remove").header("origin", ORIGIN).multipart(form(&[])).send().await.expect("an answer");
+    let response = daemon.post("/remove").header("origin", ORIGIN).multipart(form(&[])).answer().await;
     assert_eq!((response.status().as_u16(), cors_of(response.headers())), (200, BTreeMap::new()));
 }
 
@@ -50,7 +40,7 @@ async fn without_configured_origins_no_cors_header_is_sent() {
 async fn a_preflight_needs_no_key_and_lists_the_methods_of_the_path() {
     let daemon = allowing(&["http://localhost:3000", ORIGIN]).await;
     for path in ROUTES.iter().map(|route| route.path) {
-        let response = preflight(&daemon, path, ORIGIN).await;
+        let response = preflight(&daemon, path, ORIGIN).answer().await;
         assert_eq!(response.status(), 204, "{path}");
         let headers = response.headers();
         assert!(!headers.contains_key("content-type") && !headers.contains_key("x-ratelimit-limit"), "{headers:?}");
@@ -76,22 +66,21 @@ async fn a_preflight_needs_no_key_and_lists_the_methods_of_the_path() {
 async fn a_preflight_of_a_foreign_origin_or_an_unknown_path_is_refused() {
     let daemon = allowing(&[ORIGIN]).await;
     for origin in ["https://example.com", "http://example.org", "https://example.org.evil.com", "null"] {
-        let refused = refusal(preflight(&daemon, "/remove", origin).await).await;
-        refused.is(405, "method_not_allowed", None);
+        let refused = preflight(&daemon, "/remove", origin).refused(405, "method_not_allowed", None).await;
         assert_eq!(cors_of(&refused.headers), BTreeMap::from([("vary", "Origin")]), "{origin}");
     }
-    refusal(preflight(&daemon, "/nowhere", ORIGIN).await).await.is(404, "not_found", None);
+    preflight(&daemon, "/nowhere", ORIGIN).refused(404, "not_found", None).await;
     // OPTIONS without the headers of a preflight.
     let plain = daemon.client.request(Method::OPTIONS, daemon.url("/remove")).header("origin", ORIGIN);
-    refusal(plain.send().await.expect("an answer")).await.is(405, "method_not_allowed", None);
+    plain.refused(405, "method_not_allowed", None).await;
 }
 
 #[tokio::test]
 async fn an_allowed_origin_may_read_replies_and_errors() {
     let daemon = allowing(&[ORIGIN]).await;
     let send = async |key: &str, origin: &str, fields: &[(&str, &str)]| {
-        let request = daemon.client.post(daemon.url("/remove")).bearer_auth(key).header("origin", origin);
-        request.multipart(form(fields)).timeout(LONG).send().await.expect("an answer")
+        let request = daemon.post_as(key, "/remove").header("origin", origin);
+        request.multipart(form(fields)).timeout(LONG).answer().await
     };
     let exposed = async |response: Response, status: u16| {
         assert_eq!(response.status(), status);
@@ -123,7 +112,7 @@ async fn an_allowed_origin_may_read_replies_and_errors() {
 async fn a_wildcard_origin_is_answered_with_a_star_and_without_credentials() {
     let daemon = allowing(&["*"]).await;
     for origin in [ORIGIN, "null"] {
-        let response = preflight(&daemon, "/remove", origin).await;
+        let response = preflight(&daemon, "/remove", origin).answer().await;
         assert_eq!(response.status(), 204);
         let cors = cors_of(response.headers());
         assert_eq!((cors["access-control-allow-origin"], cors.get("vary")), ("*", None));
@@ -143,8 +132,7 @@ async fn requests_of_web_pages_are_refused_on_the_admin_listener() {
     for method in [Method::OPTIONS, Method::GET, Method::POST] {
         let request = daemon.client.request(method, format!("http://{}/livez", daemon.admin)).header("origin", ORIGIN);
         let request = request.header("access-control-request-method", "POST");
-        let refused = refusal(request.send().await.expect("an answer")).await;
-        refused.is(403, "forbidden", None);
+        let refused = request.refused(403, "forbidden", None).await;
         assert_eq!(cors_of(&refused.headers), BTreeMap::new());
     }
 }
@@ -152,52 +140,46 @@ async fn requests_of_web_pages_are_refused_on_the_admin_listener() {
 #[tokio::test]
 async fn too_many_wrong_keys_of_an_address_are_429_while_valid_keys_are_accepted() {
     let daemon = Daemon::start_with(HttpConfig { wrong_keys_per_minute: 3, ..HttpConfig::default() }, 1000).await;
-    let send = async |key: Option<&str>| {
-        let request = daemon.client.post(daemon.url("/remove")).multipart(form(&[])).timeout(LONG);
-        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
-        request.send().await.expect("an answer")
-    };
+    let is_accepted = async || daemon.send("/remove", &[]).await.status() == 200;
     for n in 0..3 {
         // A different key each time: counted by address.
-        refusal(send(Some(&format!("bd_live_{n}"))).await).await.is(401, "unauthorized", None);
-        assert_eq!(send(Some(KEY)).await.status(), 200);
+        daemon.upload_as(&format!("bd_live_{n}"), "/remove", &[]).refused(401, "unauthorized", None).await;
+        assert!(is_accepted().await);
     }
     for _ in 0..3 {
-        let refused = refusal(send(Some("bd_live_3")).await).await;
-        refused.is(429, "rate_limit_exceeded", None);
+        let refused = daemon.upload_as("bd_live_3", "/remove", &[]).refused(429, "rate_limit_exceeded", None).await;
         let wait: u64 = refused.headers["retry-after"].to_str().expect("ASCII").parse().expect("seconds");
         assert!((1..=60).contains(&wait), "{wait}");
         assert!(!refused.headers.contains_key("x-ratelimit-limit"), "this is not the limit of a key");
-        assert_eq!(send(Some(KEY)).await.status(), 200, "a good key from the same address");
+        assert!(is_accepted().await, "a good key from the same address");
     }
-    refusal(send(None).await).await.is(401, "unauthorized", None);
-    // Pages need no key.
-    assert_eq!(daemon.client.get(daemon.url("/docs")).send().await.expect("an answer").status(), 200);
+    let without = daemon.client.post(daemon.url("/remove")).multipart(form(&[]));
+    without.refused(401, "unauthorized", None).await;
+    assert_eq!(daemon.get("/docs").answer().await.status(), 200, "pages need no key");
 }
 
 #[tokio::test]
 async fn every_reply_forbids_caching_and_sniffing_and_names_only_our_version() {
     let daemon = allowing(&[ORIGIN]).await;
-    let get = async |url: String| daemon.client.get(url).send().await.expect("an answer");
-    let admin = |path: &str| format!("http://{}{path}", daemon.admin);
-    let batch = reqwest::multipart::Part::bytes(b"the picture".to_vec()).file_name("a.jpg");
-    let batch = reqwest::multipart::Form::new().part("files", batch);
+    let get = |path| daemon.get(path).answer();
+    let admin = |path| daemon.page(path).answer();
+    let batch = reqwest::multipart::Form::new().part("files", file(b"the picture".to_vec()));
     let mut replies = vec![
         (200, daemon.send("/remove", &[]).await),
         (200, daemon.send("/remove", &[("format", "webp")]).await),
         (200, daemon.send("/mask", &[]).await),
-        (200, daemon.post("/remove-batch").multipart(batch).send().await.expect("an answer")),
+        (200, daemon.post("/remove-batch").multipart(batch).answer().await),
         (400, daemon.send("/remove", &[("edge", "fuzzy")]).await),
-        (401, daemon.client.post(daemon.url("/remove")).send().await.expect("an answer")),
-        (404, get(daemon.url("/nowhere")).await),
-        (405, get(daemon.url("/remove")).await),
-        (204, preflight(&daemon, "/remove", ORIGIN).await),
-        (200, get(daemon.url("/docs")).await),
-        (200, get(daemon.url("/openapi.yaml")).await),
-        (200, get(daemon.url("/openapi.json")).await),
-        (200, get(admin("/livez")).await),
-        (200, get(admin("/metrics")).await),
-        (404, get(admin("/nowhere")).await),
+        (401, daemon.client.post(daemon.url("/remove")).answer().await),
+        (404, get("/nowhere").await),
+        (405, get("/remove").await),
+        (204, preflight(&daemon, "/remove", ORIGIN).answer().await),
+        (200, get("/docs").await),
+        (200, get("/openapi.yaml").await),
+        (200, get("/openapi.json").await),
+        (200, admin("/livez").await),
+        (200, admin("/metrics").await),
+        (404, admin("/nowhere").await),
     ];
     daemon.engine.set(Work::Panic);
     replies.push((500, daemon.send("/remove", &[]).await));

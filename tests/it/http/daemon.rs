@@ -25,14 +25,17 @@ use backdrop::telemetry::metrics::exporter;
 use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use http_body_util::{BodyExt, Empty};
 use hyper::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest::multipart::{Form, Part};
-use reqwest::{RequestBuilder, Response, StatusCode};
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,6 +61,9 @@ pub(crate) const SCOPED: &str = "bd_live_scoped00000000000000000000000000";
 pub(crate) const PAGE: &str = "bd_live_page0000000000000000000000000000";
 pub(crate) const EXPIRED: &str = "bd_live_expired0000000000000000000000000";
 pub(crate) const FREE_CAPPED: &str = "bd_live_freecapped0000000000000000000000";
+
+/// Bytes that a file may have.
+pub(crate) const MAX_FILE: usize = 10 << 20;
 
 /// Stops a test that hangs; no test waits for it.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -94,15 +100,34 @@ pub(crate) struct FakeEngine {
     pub(crate) stalled: AtomicBool,
     pub(crate) device: Mutex<String>,
     pub(crate) seen: Mutex<Vec<(usize, Recipe)>>,
-    /// The files of each job.
-    pub(crate) files: Mutex<Vec<Files>>,
+    files: Mutex<Vec<Files>>,
     pub(crate) cancelled: AtomicUsize,
     pub(crate) release: Notify,
 }
 
 impl FakeEngine {
+    /// Length of the picture and recipe of each job.
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Vec<(usize, Recipe)>> {
+        self.seen.lock().expect("no panic inside")
+    }
+
+    /// The files of each job.
+    pub(crate) fn files(&self) -> MutexGuard<'_, Vec<Files>> {
+        self.files.lock().expect("no panic inside")
+    }
+
     pub(crate) fn started(&self) -> usize {
-        self.seen.lock().expect("no panic inside").len()
+        self.seen().len()
+    }
+
+    /// The recipe of the last job.
+    pub(crate) fn last_recipe(&self) -> Recipe {
+        self.seen().last().expect("one job").1.clone()
+    }
+
+    /// The files of the last job.
+    pub(crate) fn last_files(&self) -> Files {
+        self.files().last().expect("one job").clone()
     }
 
     pub(crate) fn set(&self, work: Work) {
@@ -139,8 +164,8 @@ impl ImageProcessor for FakeEngine {
     ) -> BoxFuture<'a, Result<Output, PipelineError>> {
         Box::pin(async move {
             let bytes = &files.source;
-            self.seen.lock().expect("no panic inside").push((bytes.len(), recipe.clone()));
-            self.files.lock().expect("no panic inside").push(files.clone());
+            self.seen().push((bytes.len(), recipe.clone()));
+            self.files().push(files.clone());
             let work = *self.work.lock().expect("no panic inside");
             let answer = match work {
                 Work::Answer | Work::Warn => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
@@ -473,6 +498,32 @@ impl Administer for FakeAdmin {
     }
 }
 
+/// The settings of a daemon.
+pub(crate) struct Setup {
+    pub(crate) config: HttpConfig,
+    pub(crate) rate_per_minute: u32,
+    /// Of the public listener.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) webhooks: FetchConfig,
+    pub(crate) model: InferenceMode,
+    pub(crate) compat: CompatConfig,
+    pub(crate) max_requests_in_flight: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            config: HttpConfig::default(),
+            rate_per_minute: 10_000,
+            tls: None,
+            webhooks: FetchConfig::default(),
+            model: InferenceMode::Standard,
+            compat: CompatConfig::default(),
+            max_requests_in_flight: 10_000,
+        }
+    }
+}
+
 /// A running daemon.
 pub(crate) struct Daemon {
     pub(crate) address: SocketAddr,
@@ -494,61 +545,15 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) async fn start() -> Self {
-        Self::start_with(HttpConfig::default(), 10_000).await
+        Self::of(Setup::default()).await
     }
 
     pub(crate) async fn start_with(config: HttpConfig, rate_per_minute: u32) -> Self {
-        Self::start_with_tls(None, config, rate_per_minute).await
+        Self::of(Setup { config, rate_per_minute, ..Setup::default() }).await
     }
 
-    /// With TLS on the public listener, if any.
-    pub(crate) async fn start_with_tls(tls: Option<Tls>, config: HttpConfig, rate_per_minute: u32) -> Self {
-        Self::start_with_webhooks(&FetchConfig::default(), tls, config, rate_per_minute).await
-    }
-
-    /// With `fetch` as the settings of webhooks.
-    pub(crate) async fn start_with_webhooks(
-        fetch: &FetchConfig,
-        tls: Option<Tls>,
-        config: HttpConfig,
-        rate_per_minute: u32,
-    ) -> Self {
-        Self::start_with_model(InferenceMode::Standard, fetch, tls, config, rate_per_minute).await
-    }
-
-    /// With this model as the daemon's own.
-    pub(crate) async fn start_with_model(
-        model: InferenceMode,
-        fetch: &FetchConfig,
-        tls: Option<Tls>,
-        config: HttpConfig,
-        rate_per_minute: u32,
-    ) -> Self {
-        Self::start_with_compat(CompatConfig::default(), model, fetch, tls, config, rate_per_minute).await
-    }
-
-    /// With the routes of other services that `compat` switches on.
-    pub(crate) async fn start_with_compat(
-        compat: CompatConfig,
-        model: InferenceMode,
-        fetch: &FetchConfig,
-        tls: Option<Tls>,
-        config: HttpConfig,
-        rate_per_minute: u32,
-    ) -> Self {
-        Self::start_with_places(10_000, compat, model, fetch, tls, config, rate_per_minute).await
-    }
-
-    /// With an engine that takes so many pictures at once.
-    pub(crate) async fn start_with_places(
-        max_requests_in_flight: usize,
-        compat: CompatConfig,
-        model: InferenceMode,
-        fetch: &FetchConfig,
-        tls: Option<Tls>,
-        config: HttpConfig,
-        rate_per_minute: u32,
-    ) -> Self {
+    pub(crate) async fn of(setup: Setup) -> Self {
+        let Setup { config, rate_per_minute, tls, webhooks, model, compat, max_requests_in_flight } = setup;
         assert!(config.validate().is_empty());
         let engine = Arc::new(FakeEngine {
             admission: Admission::new(&EngineConfig { max_requests_in_flight, ..EngineConfig::default() }),
@@ -569,7 +574,7 @@ impl Daemon {
         let (inspector, worker) = (Arc::new(FakeInspector::default()), Arc::new(FakeVideoWorker::default()));
         let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let results = Results::open(None, folder.path(), &secret).expect("a new folder");
-        let sender = Fetcher::new(fetch).expect("good settings");
+        let sender = Fetcher::new(&webhooks).expect("good settings");
         let deps = Deps {
             store: store.clone(),
             results: Arc::new(results.clone()),
@@ -642,14 +647,57 @@ impl Daemon {
         format!("http://{}{path}", self.address)
     }
 
-    /// A request with the key.
+    pub(crate) fn request(&self, key: &str, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, self.url(path)).bearer_auth(key).timeout(LONG)
+    }
+
+    pub(crate) fn post_as(&self, key: &str, path: &str) -> RequestBuilder {
+        self.request(key, Method::POST, path)
+    }
+
     pub(crate) fn post(&self, path: &str) -> RequestBuilder {
-        self.client.post(self.url(path)).bearer_auth(KEY).timeout(LONG)
+        self.post_as(KEY, path)
+    }
+
+    pub(crate) fn get_as(&self, key: &str, path: &str) -> RequestBuilder {
+        self.request(key, Method::GET, path)
+    }
+
+    /// Without a key.
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.client.get(self.url(path)).timeout(LONG)
+    }
+
+    /// A page of the admin listener.
+    pub(crate) fn page(&self, path: &str) -> RequestBuilder {
+        self.client.get(format!("http://{}{path}", self.admin)).timeout(LONG)
     }
 
     /// A small picture with these fields.
+    pub(crate) fn upload_as(&self, key: &str, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
+        self.post_as(key, path).multipart(form(fields))
+    }
+
+    pub(crate) fn upload(&self, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
+        self.upload_as(KEY, path, fields)
+    }
+
     pub(crate) async fn send(&self, path: &str, fields: &[(&str, &str)]) -> Response {
-        self.post(path).multipart(form(fields)).send().await.expect("an answer")
+        self.upload(path, fields).answer().await
+    }
+
+    pub(crate) async fn account(&self, key: &str) -> Value {
+        self.get_as(key, "/account").value().await
+    }
+
+    /// Waits until the account has used so many images.
+    pub(crate) async fn wait_until_used(&self, key: &str, images: u64) {
+        let billed = async {
+            while self.account(key).await["used"] != images {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(LONG, billed).await.unwrap_or_else(|_| panic!("{images} images were not billed"));
     }
 
     pub(crate) async fn connect(&self) -> Raw {
@@ -657,11 +705,79 @@ impl Daemon {
     }
 }
 
-/// A form with a small file before or behind its fields.
+/// A request that is sent.
+pub(crate) trait Exchange {
+    async fn answer(self) -> Response;
+
+    /// The JSON of the answer.
+    async fn value(self) -> Value;
+
+    /// The refusal with this status, code and parameter.
+    async fn refused(self, status: u16, code: &str, param: Option<&str>) -> Refusal;
+
+    /// The refusal of a parameter.
+    async fn invalid(self, param: &str) -> Refusal;
+}
+
+impl Exchange for RequestBuilder {
+    async fn answer(self) -> Response {
+        self.send().await.expect("an answer")
+    }
+
+    async fn value(self) -> Value {
+        self.answer().await.json().await.expect("JSON")
+    }
+
+    async fn refused(self, status: u16, code: &str, param: Option<&str>) -> Refusal {
+        let response = self.answer().await;
+        let url = response.url().clone();
+        let refusal = refusal(response).await;
+        let found = (refusal.status.as_u16(), refusal.code.as_str(), refusal.param.as_deref());
+        assert_eq!(found, (status, code, param), "{url}: {}", refusal.message);
+        refusal
+    }
+
+    async fn invalid(self, param: &str) -> Refusal {
+        self.refused(400, "invalid_parameter", Some(param)).await
+    }
+}
+
+/// A header's text, empty without the header.
+#[track_caller]
+pub(crate) fn header<'a>(response: &'a Response, name: &str) -> &'a str {
+    response.headers().get(name).map_or("", |value| value.to_str().expect("ASCII"))
+}
+
+/// The number in a header.
+#[track_caller]
+pub(crate) fn number(response: &Response, name: &str) -> f64 {
+    header(response, name).parse().unwrap_or_else(|_| panic!("{name} is no number: {:?}", response.headers()))
+}
+
+/// A form of texts.
+pub(crate) fn texts(fields: &[(&str, &str)]) -> Form {
+    fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()))
+}
+
+/// A file of a form.
+pub(crate) fn file(bytes: Vec<u8>) -> Part {
+    Part::bytes(bytes).file_name("a.jpg")
+}
+
+/// A file of unannounced length.
+pub(crate) fn chunked(bytes: Vec<u8>) -> Part {
+    Part::stream(in_chunks(&bytes)).file_name("a.jpg")
+}
+
+/// A body of unannounced length.
+pub(crate) fn in_chunks(bytes: &[u8]) -> Body {
+    let chunks: Vec<_> = bytes.chunks(60_000).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
+    Body::wrap_stream(futures_util::stream::iter(chunks))
+}
+
+/// A form with a small file behind its fields.
 pub(crate) fn form(fields: &[(&str, &str)]) -> Form {
-    let form =
-        fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
-    form.part("file", Part::bytes(b"the picture".to_vec()).file_name("a.jpg"))
+    texts(fields).part("file", file(b"the picture".to_vec()))
 }
 
 /// The fields that an endpoint requires.
@@ -744,6 +860,31 @@ impl Raw {
             Ok(Ok(_)) => panic!("unexpected byte {byte:?}"),
             Err(_) => false,
         }
+    }
+}
+
+/// An HTTP/2 connection without TLS.
+pub(crate) struct Http2 {
+    sender: http2::SendRequest<Empty<Bytes>>,
+    connection: JoinHandle<hyper::Result<()>>,
+}
+
+impl Http2 {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        let io = TokioIo::new(TcpStream::connect(address).await.expect("a connection"));
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+        Self { sender, connection: tokio::spawn(connection) }
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> hyper::Response<Bytes> {
+        let request = Request::get(format!("http://localhost{path}")).body(Empty::new()).expect("a request");
+        let (head, body) = self.sender.send_request(request).await.expect("an answer").into_parts();
+        hyper::Response::from_parts(head, body.collect().await.expect("a body").to_bytes())
+    }
+
+    /// Waits until the daemon ends it, with a GOAWAY.
+    pub(crate) async fn ends(self) {
+        timeout(LONG, self.connection).await.expect("a GOAWAY").expect("no panic").expect("a graceful end");
     }
 }
 

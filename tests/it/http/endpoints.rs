@@ -4,48 +4,42 @@
 
 #![cfg(unix)]
 
-use crate::cli::serve::Daemon;
+use crate::cli::serve::Running;
+use crate::http::daemon::texts;
 use crate::source::origin::{Answer, Origin};
-use crate::support::command::{backdrop, photo};
+use crate::support::command::{backdrop, stderr};
 use crate::support::pictures::{decoded, png};
 use backdrop::image::{Frame, Size};
 use bytes::Bytes;
+use reqwest::Response;
 use reqwest::multipart::{Form, Part};
-use reqwest::{Client, Response};
 use serde_json::{Value, json};
 use std::fs;
 
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 const SIZE: Size = Size::new(200, 120);
 /// The disc's bounds are 60×60 at 50,30.
 const RADIUS: f32 = 30.0;
 const BLUE: [u8; 4] = [30, 60, 220, 255];
 
-struct Running {
-    _daemon: Daemon,
-    client: Client,
-    address: String,
+/// A daemon in a temporary folder.
+struct TestDaemon {
+    running: Running,
     _folder: tempfile::TempDir,
 }
 
-impl Running {
+impl TestDaemon {
     fn start(more: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let settings = [("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")];
-        let settings: Vec<_> = settings.iter().chain(more).copied().collect();
-        let mut daemon = Daemon::start_with(folder.path(), &settings);
-        let address = daemon.address();
-        Self { _daemon: daemon, client: Client::new(), address, _folder: folder }
+        let settings = [&[("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")], more].concat();
+        Self { running: Running::start(folder.path(), &settings), _folder: folder }
     }
 
     async fn post(&self, path: &str, form: Form) -> Response {
-        let url = format!("http://{}{path}", self.address);
-        self.client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer")
+        self.running.post(path).multipart(form).send().await.expect("an answer")
     }
 
     async fn json(&self, path: &str, body: &Value) -> Response {
-        let url = format!("http://{}{path}", self.address);
-        self.client.post(url).bearer_auth(KEY).json(body).send().await.expect("an answer")
+        self.running.post(path).json(body).send().await.expect("an answer")
     }
 
     /// The result for the disc.
@@ -103,14 +97,12 @@ fn flat(width: u32, height: u32, color: [u8; 4]) -> Bytes {
 }
 
 fn form(file: Bytes, fields: &[(&str, &str)]) -> Form {
-    let form =
-        fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
-    form.part("file", Part::stream(file).file_name("disc.png"))
+    texts(fields).part("file", Part::stream(file).file_name("disc.png"))
 }
 
 #[tokio::test]
 async fn replace_bg_composes_the_subject_onto_a_colour_or_a_picture() {
-    let running = Running::start(&[]);
+    let running = TestDaemon::start(&[]);
     let white = running.disc("/replace-bg", &[]).await;
     assert_eq!((white.size(), white.media_type.as_str()), ((200, 120), "image/png"));
     white.shows(0, 0, [255; 4], 0);
@@ -142,7 +134,7 @@ async fn replace_bg_composes_the_subject_onto_a_colour_or_a_picture() {
 
 #[tokio::test]
 async fn studio_shots_have_the_documented_size_padding_and_shadow() {
-    let running = Running::start(&[]);
+    let running = TestDaemon::start(&[]);
     let usual = running.disc("/studio-shot", &[]).await;
     // 60 pixels are 80 % of 75.
     assert_eq!((usual.size(), usual.media_type.as_str()), ((75, 75), "image/jpeg"));
@@ -175,7 +167,7 @@ async fn studio_shots_have_the_documented_size_padding_and_shadow() {
 
 #[tokio::test]
 async fn crops_shadows_and_stickers_have_their_exact_sizes() {
-    let running = Running::start(&[]);
+    let running = TestDaemon::start(&[]);
     let crop = running.disc("/smart-crop", &[]).await;
     assert_eq!((crop.size(), crop.foreground.as_slice()), ((76, 76), &[8, 8, 60, 60][..]));
     crop.shows(0, 0, [0; 4], 0);
@@ -214,7 +206,7 @@ async fn crops_shadows_and_stickers_have_their_exact_sizes() {
 
 #[tokio::test]
 async fn with_anchor_auto_a_subject_cut_off_by_the_photo_is_anchored_to_that_border() {
-    let running = Running::start(&[]);
+    let running = TestDaemon::start(&[]);
     // 60 columns from 50 on, and the lower 60 of 120 rows.
     let bust = || png(SIZE, |x, y| if (50..110).contains(&x) && y >= 60 { BLUE } else { [0; 4] });
     for (path, fields, anchor, size, foreground) in [
@@ -238,28 +230,6 @@ async fn with_anchor_auto_a_subject_cut_off_by_the_photo_is_anchored_to_that_bor
 }
 
 #[tokio::test]
-async fn every_endpoint_finds_the_subject_of_a_real_photo() {
-    let running = Running::start(&[]);
-    let photo = Bytes::from(fs::read(photo("astronaut.jpg")).unwrap());
-    for (path, fields) in [
-        ("/remove", &[("edge", "hard"), ("despill", "true")][..]),
-        ("/mask", &[]),
-        ("/replace-bg", &[("bg_color", "teal")]),
-        ("/studio-shot", &[("enhance", "true"), ("aspect", "4:5")]),
-        ("/studio-shot", &[("bg_blur", "true"), ("shadow", "false")]),
-        ("/smart-crop", &[("aspect", "1:1"), ("padding", "20")]),
-        ("/shadow", &[]),
-        ("/sticker", &[("stroke_width", "8")]),
-    ] {
-        let finished = Finished::of(running.post(path, form(photo.clone(), fields)).await).await;
-        let [left, top, width, height] = finished.foreground[..] else { panic!("{:?}", finished.foreground) };
-        let (right, bottom) = finished.size();
-        assert!(left + width <= right && top + height <= bottom, "{path}");
-        assert!(width * height > 50_000, "{path}: {:?}", finished.foreground);
-    }
-}
-
-#[tokio::test]
 async fn urls_are_fetched_from_a_configured_private_origin_and_no_other() {
     let origin = Origin::start([
         ("/disc.png", Answer::Bytes(disc())),
@@ -268,12 +238,12 @@ async fn urls_are_fetched_from_a_configured_private_origin_and_no_other() {
         ("/gone", Answer::Status(404)),
     ]);
     let authorities = origin.authorities_file();
+    let authority = origin.authority();
     let settings = [
-        ("BACKDROP_FETCH_PRIVATE_ORIGINS", origin.authority()),
-        ("BACKDROP_FETCH_EXTRA_CA", authorities.to_str().unwrap().to_owned()),
+        ("BACKDROP_FETCH_PRIVATE_ORIGINS", authority.as_str()),
+        ("BACKDROP_FETCH_EXTRA_CA", authorities.to_str().unwrap()),
     ];
-    let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let running = Running::start(&settings);
+    let running = TestDaemon::start(&settings);
 
     let url = json!({ "url": origin.url("/moved"), "width": 100 });
     let cutout = Finished::of(running.json("/remove-url", &url).await).await;
@@ -306,7 +276,7 @@ async fn urls_are_fetched_from_a_configured_private_origin_and_no_other() {
     let statuses: Vec<_> = batch["results"].as_array().unwrap().iter().map(|row| row["status"].clone()).collect();
     assert_eq!(statuses, [200, 424, 424]);
 
-    let strict = Running::start(&settings[1..]);
+    let strict = TestDaemon::start(&settings[1..]);
     let refused = strict.json("/remove-url", &url).await;
     assert_eq!(refused.status(), 424, "the origin is on the loopback");
 }
@@ -335,22 +305,13 @@ fn the_command_line_runs_every_endpoint_with_the_same_field_names() {
             command.args(["--set", pair]);
         });
         let ran = command.output().unwrap();
-        assert_eq!(ran.status.code(), Some(0), "{endpoint}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(ran.status.code(), Some(0), "{endpoint}: {}", stderr(&ran));
         let size_of = decoded(&fs::read(&output).unwrap()).size();
         assert_eq!((size_of.width, size_of.height), size, "{endpoint}");
     }
-    for (endpoint, pair, message) in [
-        ("shadow", "angle=361", "invalid `angle`"),
-        ("sticker", "angle=1", "`/sticker` has no `angle`; it is a field of /shadow"),
-        ("shadow", "bg_file=x", "unknown field `bg_file`"),
-        ("remove", "preset=p", "presets are stored by a daemon"),
-        ("replace-bg", "bg_file=nowhere.png", "cannot read bg_file"),
-    ] {
-        let mut command = backdrop();
-        command.arg("remove").arg(&input).arg("-o").arg(folder.path().join("x.png"));
-        let ran = command.args(["--endpoint", endpoint, "--set", pair]).output().unwrap();
-        assert_eq!(ran.status.code(), Some(2), "{endpoint} {pair}");
-        let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(printed.contains(message), "{printed}");
-    }
+    let mut command = backdrop();
+    command.arg("remove").arg(&input).arg("-o").arg(folder.path().join("x.png"));
+    let ran = command.args(["--endpoint", "replace-bg", "--set", "bg_file=nowhere.png"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(stderr(&ran).contains("cannot read bg_file"), "{}", stderr(&ran));
 }

@@ -1,11 +1,11 @@
 //! Multipart forms: values of every field, malformed bodies, limits of size and memory.
 
-use crate::http::daemon::{Daemon, KEY, LONG, PAID, TEST, form, raw_upload, refusal, refused_during_upload, until};
+use crate::http::daemon::{
+    Daemon, Exchange, KEY, PAID, TEST, file, form, raw_upload, refusal, refused_during_upload, until,
+};
 use backdrop::http::config::HttpConfig;
 use backdrop::recipe::{ENDPOINTS, Kind};
 use reqwest::multipart::{Form, Part};
-
-const MAX_FILE: usize = 10 << 20;
 
 /// Valid and invalid values of a kind of field.
 fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
@@ -105,8 +105,7 @@ async fn every_field_accepts_its_range_and_refuses_one_step_beyond_by_name() {
             // Larger values are clamped.
             let is_clamped = |value: &str| field.name == "max_dim" && value == "8193";
             for value in bad.into_iter().filter(|value| !is_clamped(value)) {
-                let refusal = refusal(daemon.send(endpoint.path, &[(field.name, &value)]).await).await;
-                refusal.is(400, "invalid_parameter", Some(field.name));
+                let refusal = daemon.upload(endpoint.path, &[(field.name, &value)]).invalid(field.name).await;
                 let begin = format!("invalid `{}`: ", field.name);
                 assert!(refusal.message.starts_with(&begin), "{}", refusal.message);
                 assert!(refusal.message.contains(&field.kind.expected()), "{}", refusal.message);
@@ -120,125 +119,49 @@ async fn every_field_accepts_its_range_and_refuses_one_step_beyond_by_name() {
 }
 
 #[tokio::test]
-async fn unknown_repeated_and_misplaced_fields_are_refused_by_name() {
+async fn repeated_misplaced_and_unreadable_fields_are_refused_by_name() {
     let daemon = Daemon::start().await;
-    let unknown = refusal(daemon.send("/remove", &[("egde", "soft")]).await).await;
-    unknown.is(400, "invalid_parameter", Some("egde"));
-    assert_eq!(unknown.message, "unknown field `egde`; did you mean `edge`?");
-
-    let repeated = refusal(daemon.send("/remove", &[("edge", "soft"), ("edge", "soft")]).await).await;
-    repeated.is(400, "invalid_parameter", Some("edge"));
-
-    let two_files = form(&[]).part("file", Part::bytes(b"again".to_vec()));
-    let response = daemon.post("/remove").multipart(two_files).send().await.expect("an answer");
-    refusal(response).await.is(400, "invalid_parameter", Some("file"));
-
-    let response = daemon.post("/remove?edge=soft&x=1").multipart(form(&[])).send().await.expect("an answer");
-    refusal(response).await.is(400, "invalid_parameter", Some("edge"));
-    let in_both = daemon.post("/remove?edge=soft").multipart(form(&[("edge", "soft")]));
-    refusal(in_both.send().await.expect("an answer")).await.is(400, "invalid_parameter", Some("edge"));
-    let files = Form::new().part("files", Part::bytes(b"one".to_vec()));
-    let batch = daemon.post("/remove-batch?edge=soft").multipart(files).send().await.expect("an answer");
-    let misplaced = refusal(batch).await;
-    misplaced.is(400, "invalid_parameter", Some("edge"));
+    let post = |path, form| daemon.post(path).multipart(form);
+    let again = || file(b"again".to_vec());
+    for (request, param) in [
+        (daemon.upload("/remove", &[("edge", "soft"), ("edge", "soft")]), "edge"),
+        (post("/remove", form(&[]).part("file", again())), "file"),
+        (post("/remove", form(&[]).part("photo", again())), "photo"),
+        (post("/remove?edge=soft&x=1", form(&[])), "edge"),
+        (post("/remove?edge=soft", form(&[("edge", "soft")])), "edge"),
+        (daemon.upload("/mask", &[("channels", "rgba")]), "channels"),
+        (post("/remove", form(&[]).part("edge", Part::bytes(vec![0xff, 0xfe]))), "edge"),
+    ] {
+        request.invalid(param).await;
+    }
+    let misplaced = post("/remove-batch?edge=soft", Form::new().part("files", again())).invalid("edge").await;
     assert!(misplaced.message.contains("form fields"), "{}", misplaced.message);
-
-    let in_colour = refusal(daemon.send("/mask", &[("channels", "rgba")]).await).await;
-    in_colour.is(400, "invalid_parameter", Some("channels"));
+    let long = daemon.upload("/remove", &[("edge", &"x".repeat(5000))]).invalid("edge").await;
+    assert!(long.message.len() < 300, "{}", long.message);
     assert_eq!(daemon.engine.started(), 0);
-}
-
-#[tokio::test]
-async fn missing_empty_and_wrongly_named_files_have_different_errors() {
-    let daemon = Daemon::start().await;
-    let post = |form| daemon.post("/remove").multipart(form).send();
-    let missing = post(Form::new().text("edge", "soft")).await.expect("an answer");
-    refusal(missing).await.is(400, "invalid_parameter", Some("file"));
-    let empty = post(Form::new().part("file", Part::bytes(Vec::new()).file_name("a.jpg"))).await.expect("an answer");
-    refusal(empty).await.is(400, "invalid_image", Some("file"));
-    let photo = Form::new().part("photo", Part::bytes(vec![0; 1 << 20]).file_name("a.jpg"));
-    refusal(post(photo).await.expect("an answer")).await.is(400, "invalid_parameter", Some("photo"));
-    let not_chosen = Form::new().part("file", Part::bytes(Vec::new()).file_name(""));
-    let not_chosen = refusal(post(not_chosen).await.expect("an answer")).await;
-    not_chosen.is(400, "invalid_parameter", Some("file"));
-    assert_eq!(not_chosen.message, "`file` is missing");
-}
-
-#[tokio::test]
-async fn fields_may_come_before_and_after_the_file() {
-    let daemon = Daemon::start().await;
-    let form = Form::new()
-        .text("width", "10")
-        .part("file", Part::bytes(vec![1; 1000]).file_name("a.jpg"))
-        .text("height", "20");
-    let response = daemon.post("/remove").multipart(form).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let seen = daemon.engine.seen.lock().expect("no panic inside");
-    let (length, recipe) = &seen[0];
-    assert_eq!((*length, recipe.scene.resize.width, recipe.scene.resize.height), (1000, Some(10), Some(20)));
-}
-
-#[tokio::test]
-async fn an_overlong_value_and_one_that_is_not_utf8_are_refused() {
-    let daemon = Daemon::start().await;
-    let refused = refusal(daemon.send("/remove", &[("edge", &"x".repeat(5000))]).await).await;
-    refused.is(400, "invalid_parameter", Some("edge"));
-    assert!(refused.message.len() < 300, "{}", refused.message);
-    let form = form(&[]).part("edge", Part::bytes(vec![0xff, 0xfe]));
-    let response = daemon.post("/remove").multipart(form).send().await.expect("an answer");
-    refusal(response).await.is(400, "invalid_parameter", Some("edge"));
 }
 
 #[tokio::test]
 async fn a_body_of_another_type_is_415_and_a_malformed_one_400() {
     let daemon = Daemon::start().await;
-    for content_type in ["text/plain", "video/mp4", "multipart/mixed; boundary=B"] {
-        let request = daemon.post("/remove").header("content-type", content_type).body("{}");
-        refusal(request.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+    let of_type = |kind: &str, body: &'static str| daemon.post("/remove").header("content-type", kind).body(body);
+    for request in [
+        of_type("text/plain", "{}"),
+        of_type("multipart/mixed; boundary=B", "{}"),
+        daemon.upload("/remove", &[]).header("content-encoding", "gzip"),
+    ] {
+        request.refused(415, "unsupported_media_type", None).await;
     }
-    refusal(daemon.post("/remove").send().await.expect("an answer")).await.is(400, "invalid_image", Some("file"));
-    let compressed = daemon.post("/remove").multipart(form(&[])).header("content-encoding", "gzip");
-    refusal(compressed.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
-
     for (boundary, body) in [
         ("", "--B\r\n"),
-        ("; boundary=", "--B\r\n"),
         ("; boundary=B", ""),
-        ("; boundary=B", "no multipart at all"),
         ("; boundary=B", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ncut off"),
-        ("; boundary=B", "--B\r\n\r\nno name\r\n--B--"),
-        ("; boundary=C", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--B--"),
     ] {
-        let content_type = format!("multipart/form-data{boundary}");
-        let request = daemon.post("/remove").header("content-type", content_type).body(body);
-        let refused = refusal(request.send().await.expect("an answer")).await;
-        refused.is(400, "invalid_parameter", None);
+        let request = of_type(&format!("multipart/form-data{boundary}"), body);
+        let refused = request.refused(400, "invalid_parameter", None).await;
         assert!(refused.message.starts_with("malformed multipart body"), "{}", refused.message);
     }
     assert_eq!(daemon.engine.started(), 0);
-}
-
-#[tokio::test]
-async fn a_file_of_ten_mebibytes_is_accepted_and_one_more_byte_is_413() {
-    let daemon = Daemon::start().await;
-    for (length, status) in [(MAX_FILE, 200), (MAX_FILE + 1, 413)] {
-        let part = || Part::bytes(vec![b'\r'; length]).file_name("a.jpg");
-        let announced = daemon.post("/remove").multipart(Form::new().part("file", part()));
-        assert_eq!(announced.send().await.expect("an answer").status(), status, "{length} bytes");
-
-        // The same without a content-length: chunked.
-        let stream =
-            futures_util::stream::iter(vec![b'\n'; length].chunks(60_000).map(<[u8]>::to_vec).collect::<Vec<_>>());
-        let stream = futures_util::StreamExt::map(stream, Ok::<_, std::io::Error>);
-        let part = Part::stream(reqwest::Body::wrap_stream(stream)).file_name("a.jpg");
-        let response =
-            daemon.post("/remove").multipart(Form::new().part("file", part)).send().await.expect("an answer");
-        assert_eq!(response.status(), status, "{length} bytes, chunked");
-        if status == 413 {
-            refusal(response).await.is(413, "payload_too_large", Some("file"));
-        }
-    }
-    assert_eq!(daemon.engine.seen.lock().expect("no panic inside")[0].0, MAX_FILE);
 }
 
 #[tokio::test]
@@ -280,21 +203,20 @@ async fn a_request_with_a_wrong_key_is_refused_before_its_body() {
     }
 }
 
+fn large_form(length: usize) -> Form {
+    Form::new().part("file", file(vec![0; length]))
+}
+
 #[tokio::test]
 async fn fetches_from_a_slow_origin_reserve_no_memory_of_other_accounts() {
     let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let urls = serde_json::json!({ "urls": vec!["https://example.org/never"; 10] });
-    let slow: Vec<_> = (0..7)
-        .map(|_| {
-            let request = daemon.client.post(daemon.url("/remove-batch-url")).bearer_auth(TEST).timeout(LONG);
-            tokio::spawn(request.json(&urls).send())
-        })
-        .collect();
+    let slow = || tokio::spawn(daemon.post_as(TEST, "/remove-batch-url").json(&urls).send());
+    let slow: Vec<_> = (0..7).map(|_| slow()).collect();
     until("a fetch to begin", || daemon.fetcher.fetches() > 0).await;
-    let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
-    let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
-    assert_eq!(other.send().await.expect("an answer").status(), 200);
+    let other = daemon.post_as(PAID, "/remove").multipart(large_form(9 << 20));
+    assert_eq!(other.answer().await.status(), 200);
     for batch in slow {
         batch.abort();
     }
@@ -317,9 +239,8 @@ async fn uploads_of_one_account_leave_memory_for_other_accounts() {
     let refused = futures_util::future::select_all(slow.iter_mut().map(|slow| Box::pin(slow.reply()))).await.0;
     let refused = refused.expect("one of them is refused before its end");
     assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
-    let form = Form::new().part("file", Part::bytes(vec![0; 5 << 20]).file_name("a.jpg"));
-    let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
-    assert_eq!(other.send().await.expect("an answer").status(), 200);
+    let other = daemon.post_as(PAID, "/remove").multipart(large_form(5 << 20));
+    assert_eq!(other.answer().await.status(), 200);
 }
 
 #[tokio::test]
@@ -327,13 +248,9 @@ async fn uploads_beyond_the_upload_memory_are_429_until_others_finish() {
     let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let (head, body) = raw_upload(&vec![0; 9 << 20]);
-    let upload = || {
-        let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
-        daemon.post("/remove").multipart(form).send()
-    };
-    let send = async || upload().await.expect("an answer");
-    let refused = refusal(refused_during_upload(&daemon, &(head + "\r\n"), &body, send).await).await;
+    let upload = async || daemon.post("/remove").multipart(large_form(9 << 20)).answer().await;
+    let refused = refusal(refused_during_upload(&daemon, &(head + "\r\n"), &body, upload).await).await;
     refused.is(429, "rate_limit_exceeded", None);
     assert_eq!(refused.headers["retry-after"], "1");
-    assert_eq!(upload().await.expect("an answer").status(), 200);
+    assert_eq!(upload().await.status(), 200);
 }

@@ -1,17 +1,9 @@
 //! The page at `/`, its files and the reference: media types, caching, content policy, and the setting that turns the page off.
 
-use crate::http::daemon::{Daemon, LONG, refusal};
+use crate::http::daemon::{Daemon, Exchange, LONG, header};
 use backdrop::http::config::HttpConfig;
-use reqwest::{Method, Response};
+use reqwest::Method;
 use std::collections::BTreeSet;
-
-async fn get(daemon: &Daemon, path: &str) -> Response {
-    daemon.client.get(daemon.url(path)).timeout(LONG).send().await.expect("an answer")
-}
-
-fn header<'a>(response: &'a Response, name: &str) -> &'a str {
-    response.headers().get(name).map(|value| value.to_str().expect("ASCII")).unwrap_or_default()
-}
 
 /// Values of `attribute="…"` in a document.
 fn attributes(html: &str, attribute: &str) -> BTreeSet<String> {
@@ -27,7 +19,7 @@ fn imports(script: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn the_page_and_all_that_it_loads_is_served_with_its_media_type() {
     let daemon = Daemon::start().await;
-    let page = get(&daemon, "/").await;
+    let page = daemon.get("/").answer().await;
     assert_eq!((page.status().as_u16(), header(&page, "content-type")), (200, "text/html; charset=utf-8"));
     let html = page.text().await.expect("text");
     let files = attributes(&html, "src").into_iter().chain(attributes(&html, "href"));
@@ -37,7 +29,7 @@ async fn the_page_and_all_that_it_loads_is_served_with_its_media_type() {
         if !seen.insert(name.clone()) {
             continue;
         }
-        let response = get(&daemon, &format!("/assets/{name}")).await;
+        let response = daemon.get(&format!("/assets/{name}")).answer().await;
         assert_eq!(response.status(), 200, "{name}");
         let expected = match name.rsplit_once('.').expect("an extension").1 {
             "js" => "text/javascript; charset=utf-8",
@@ -50,7 +42,7 @@ async fn the_page_and_all_that_it_loads_is_served_with_its_media_type() {
         waiting.extend(imports(&response.text().await.expect("text")));
     }
     assert!(seen.contains("main.js") && seen.contains("contract.js") && seen.contains("page.css"), "{seen:?}");
-    let sample = get(&daemon, "/assets/cat.jpg").await;
+    let sample = daemon.get("/assets/cat.jpg").answer().await;
     assert_eq!((sample.status().as_u16(), header(&sample, "content-type")), (200, "image/jpeg"));
 }
 
@@ -58,7 +50,7 @@ async fn the_page_and_all_that_it_loads_is_served_with_its_media_type() {
 async fn the_content_policy_allows_only_files_of_this_server() {
     let daemon = Daemon::start().await;
     for path in ["/", "/docs", "/assets/main.js"] {
-        let response = get(&daemon, path).await;
+        let response = daemon.get(path).answer().await;
         assert_eq!(response.status(), 200, "{path}");
         let policy = header(&response, "content-security-policy");
         let directives: Vec<_> = policy.split(';').map(str::trim).collect();
@@ -73,15 +65,12 @@ async fn the_content_policy_allows_only_files_of_this_server() {
 #[tokio::test]
 async fn a_file_that_the_browser_has_is_not_sent_again() {
     let daemon = Daemon::start().await;
-    let first = get(&daemon, "/assets/main.js").await;
+    let first = daemon.get("/assets/main.js").answer().await;
     assert_eq!(header(&first, "cache-control"), "no-cache");
     let etag = header(&first, "etag").to_owned();
     assert!(etag.starts_with('"') && etag.len() > 10, "{etag}");
-    let ask = async |tags: &str| {
-        let request = daemon.client.get(daemon.url("/assets/main.js")).header("if-none-match", tags).timeout(LONG);
-        request.send().await.expect("an answer")
-    };
-    for tags in [etag.as_str(), &format!("W/{etag}"), &format!("\"other\", {etag}"), "*"] {
+    let ask = |tags: &str| daemon.get("/assets/main.js").header("if-none-match", tags).answer();
+    for tags in [etag.as_str(), &format!("\"other\", W/{etag}"), "*"] {
         let response = ask(tags).await;
         assert_eq!((response.status().as_u16(), header(&response, "etag")), (304, etag.as_str()), "{tags}");
         assert!(response.bytes().await.expect("no body").is_empty(), "{tags}");
@@ -89,29 +78,28 @@ async fn a_file_that_the_browser_has_is_not_sent_again() {
     let other = ask("\"other\"").await;
     assert_eq!(other.status(), 200);
     assert!(!other.bytes().await.expect("a body").is_empty());
-    assert_ne!(header(&get(&daemon, "/assets/page.css").await, "etag"), etag, "each file has its own");
+    assert_ne!(header(&daemon.get("/assets/page.css").answer().await, "etag"), etag, "each file has its own");
 }
 
 #[tokio::test]
 async fn files_are_read_by_get_and_head_and_nothing_else_is_found() {
     let daemon = Daemon::start().await;
-    let head = daemon.client.head(daemon.url("/")).timeout(LONG).send().await.expect("an answer");
+    let head = daemon.client.head(daemon.url("/")).timeout(LONG).answer().await;
     assert_eq!((head.status().as_u16(), header(&head, "content-type")), (200, "text/html; charset=utf-8"));
     for method in [Method::POST, Method::DELETE, Method::PUT] {
-        let response = daemon.client.request(method, daemon.url("/")).timeout(LONG).send().await.expect("an answer");
-        let refused = refusal(response).await;
-        refused.is(405, "method_not_allowed", None);
+        let refused =
+            daemon.client.request(method, daemon.url("/")).timeout(LONG).refused(405, "method_not_allowed", None).await;
         assert_eq!(refused.headers["allow"], "GET, HEAD");
     }
     for path in ["/assets/", "/assets/nothing.js", "/assets/index.html", "/assets/%2e%2e/main.js", "/index.html"] {
-        refusal(get(&daemon, path).await).await.is(404, "not_found", None);
+        daemon.get(path).refused(404, "not_found", None).await;
     }
 }
 
 #[tokio::test]
 async fn the_page_gets_the_settings_of_the_daemon() {
     let config = HttpConfig { show_prices: Some(true), ..HttpConfig::default() };
-    let response = get(&Daemon::start_with(config, 1000).await, "/assets/daemon.json").await;
+    let response = Daemon::start_with(config, 1000).await.get("/assets/daemon.json").answer().await;
     assert_eq!((response.status().as_u16(), header(&response, "content-type")), (200, "application/json"));
     let settings: serde_json::Value = response.json().await.expect("JSON");
     let expected = serde_json::json!({
@@ -121,21 +109,12 @@ async fn the_page_gets_the_settings_of_the_daemon() {
 }
 
 #[tokio::test]
-async fn models_that_are_not_configured_are_in_the_contract_and_not_in_the_reference() {
-    let daemon = Daemon::start().await;
-    for (path, is_named) in [("/openapi.json", true), ("/docs", false)] {
-        let text = get(&daemon, path).await.text().await.expect("text");
-        assert_eq!(text.contains("famC-2-pro"), is_named, "{path}");
-    }
-}
-
-#[tokio::test]
 async fn without_the_page_the_reference_stays_and_does_not_lead_to_it() {
     let daemon = Daemon::start_with(HttpConfig { page: false, ..HttpConfig::default() }, 1000).await;
     for path in ["/", "/assets/main.js", "/assets/page.css", "/assets/cat.jpg", "/assets/daemon.json"] {
-        refusal(get(&daemon, path).await).await.is(404, "not_found", None);
+        daemon.get(path).refused(404, "not_found", None).await;
     }
-    let reference = get(&daemon, "/docs").await;
+    let reference = daemon.get("/docs").answer().await;
     assert_eq!((reference.status().as_u16(), header(&reference, "cache-control")), (200, "no-store"));
     let html = reference.text().await.expect("text");
     assert!(!html.contains("Try it"));
@@ -143,6 +122,6 @@ async fn without_the_page_the_reference_stays_and_does_not_lead_to_it() {
     let files: Vec<_> = files.filter(|path| path.starts_with("assets/")).collect();
     assert!(files.len() > 5, "{files:?}");
     for file in files {
-        assert_eq!(get(&daemon, &format!("/{file}")).await.status(), 200, "{file}");
+        assert_eq!(daemon.get(&format!("/{file}")).answer().await.status(), 200, "{file}");
     }
 }

@@ -2,9 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::cli::serve::Daemon;
-use crate::daemon::memory::{KEY, enlarged_to};
-use crate::support::command::{backdrop, http_client, stderr};
+use crate::cli::serve::Running;
+use crate::daemon::memory::enlarged_to;
+use crate::support::command::{backdrop, stderr};
 use crate::support::pictures::encoded;
 use backdrop::codec::{self, Limits};
 use backdrop::image::{Buffer, Frame, OutputFormat, Size};
@@ -22,18 +22,14 @@ fn grey(width: u32, height: u32) -> Bytes {
 async fn the_daemon_applies_the_configured_limits_and_names_them_in_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = [
-        ("BACKDROP_BOOTSTRAP_KEY", KEY),
         ("BACKDROP_LIMITS_MAX_BYTES", "12000000"),
         ("BACKDROP_LIMITS_MAX_SIDE", "5000"),
         ("BACKDROP_LIMITS_MAX_MEGAPIXELS", "6"),
     ];
-    let mut daemon = Daemon::start_with(folder.path(), &settings);
-    let base = format!("http://{}", daemon.address());
-    let client = http_client().build().expect("a client");
+    let running = Running::start(folder.path(), &settings);
     let remove = async |file: Bytes| {
         let form = Form::new().part("file", Part::stream(file));
-        let response = client.post(format!("{base}/remove")).bearer_auth(KEY).multipart(form).send().await;
-        let response = response.expect("an response");
+        let response = running.post("/remove").multipart(form).send().await.expect("a response");
         (response.status().as_u16(), response.bytes().await.expect("all of it"))
     };
     for (file, message) in [

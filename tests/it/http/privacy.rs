@@ -7,9 +7,9 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::cli::serve::Daemon;
+use crate::cli::serve::{Daemon, KEY, Running, serve};
 use crate::source::origin::{Answer, Origin};
-use crate::support::command::{backdrop, golden_picture, http_client, photo, stderr};
+use crate::support::command::{backdrop, golden_picture, photo, stderr, with_variables};
 use crate::support::pictures::encoded;
 use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, OutputFormat, Size};
@@ -20,14 +20,11 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
-
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// Prefixes of the data directory's own files: the store, and the token of the admin listener.
 const OWN: [&str; 2] = ["state.", "admin.token"];
@@ -58,29 +55,9 @@ fn can_trace() -> bool {
 /// `command` under strace, its records in `folder`. The tracer is a grandchild, so that the child is the program itself.
 fn traced(command: &Command, folder: &Path) -> Command {
     let mut strace = Command::new("strace");
-    strace.args([
-        "-D",
-        "-ff",
-        "-qq",
-        "-y",
-        "-xx",
-        "-s",
-        "65536",
-        "--seccomp-bpf",
-        "-e",
-        "signal=none",
-        "-e",
-        CALLS,
-        "-o",
-    ]);
+    strace.args("-D -ff -qq -y -xx -s 65536 --seccomp-bpf -e signal=none -e".split(' ')).args([CALLS, "-o"]);
     strace.arg(folder.join("trace")).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => strace.env(name, value),
-            None => strace.env_remove(name),
-        };
-    }
-    strace
+    with_variables(strace, command)
 }
 
 /// The files that a process wrote, and their bytes.
@@ -185,12 +162,10 @@ impl Windows {
 
 /// A traced daemon.
 struct Traced {
-    daemon: Daemon,
-    address: String,
+    running: Running,
     /// Ends when daemon and tracer have closed standard error.
-    log: JoinHandle<()>,
+    log: JoinHandle<Vec<String>>,
     folders: TempDir,
-    client: reqwest::Client,
     pictures: Windows,
 }
 
@@ -203,21 +178,13 @@ impl Traced {
         // The first start creates the store, under temporary names that later starts do not need.
         let mut first = Daemon::start_with(&folders.path().join("data"), settings);
         first.address();
-        first.signal("TERM");
-        first.0.wait().expect("it ends");
-        let mut command = backdrop();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(folders.path().join("data")).env("TMPDIR", folders.path().join("tmp"));
-        command.env("BACKDROP_LOG_FORMAT", "json").envs(settings.iter().copied());
+        first.drain();
+        let mut command = serve(backdrop(), &folders.path().join("data"));
+        command.env("TMPDIR", folders.path().join("tmp")).envs(settings.iter().copied());
         let mut command = traced(&command, &folders.path().join("trace"));
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("strace starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");
-        let event: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
-        let address = event["fields"]["address"].as_str().expect("an address").to_owned();
-        let log = std::thread::spawn(move || lines.for_each(drop));
-        let client = http_client().build().expect("a client");
-        Self { daemon: Daemon(child), address, log, folders, client, pictures: Windows::default() }
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let (running, log) = Running::of_logged(Daemon::spawn(&mut command));
+        Self { running, log, folders, pictures: Windows::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -225,7 +192,7 @@ impl Traced {
     }
 
     async fn send(&mut self, what: &str, request: reqwest::RequestBuilder) -> Bytes {
-        let answer = request.bearer_auth(KEY).send().await.expect("an answer");
+        let answer = request.send().await.expect("an answer");
         let status = answer.status();
         let bytes = answer.bytes().await.expect("a body");
         assert_eq!(status, 200, "{what}: {}", String::from_utf8_lossy(&bytes));
@@ -234,14 +201,13 @@ impl Traced {
     }
 
     fn post(&self, path: &str) -> reqwest::RequestBuilder {
-        self.client.post(format!("http://{}{path}", self.address))
+        self.running.post(path)
     }
 
     /// Stops it; reads the records and the remaining files of its folders.
     fn stop(self) -> (Record, Vec<String>) {
-        let Self { mut daemon, log, folders, pictures, .. } = self;
-        daemon.signal("TERM");
-        daemon.0.wait().expect("it ends");
+        let Self { running, log, folders, pictures } = self;
+        running.daemon.drain();
         log.join().expect("the tracer ends");
         let record = Record::read(&folders.path().join("trace"));
         let data = folders.path().join("data");
@@ -315,7 +281,7 @@ async fn call_every_endpoint(daemon: &mut Traced, origin: &Origin) {
     daemon.pictures.add(&spooled);
     let whole = Form::new().part("file", part(&spooled)).text("keep_alpha", "false").text("matting", "none");
     // Noise has no subject; only the files that were written count.
-    let refused = daemon.post("/remove").bearer_auth(KEY).multipart(whole).send().await.expect("an answer");
+    let refused = daemon.post("/remove").multipart(whole).send().await.expect("an answer");
     assert!([200, 422].contains(&refused.status().as_u16()), "{}", refused.status());
     if cfg!(feature = "heic") {
         let shoe = golden("heic-shoe.heic");

@@ -1,9 +1,9 @@
 //! The public listener with TLS: protocols, certificates, handshakes, shutdown.
 
-use crate::http::daemon::{Daemon, KEY, LONG, Raw, Work, raw_upload, until};
+use crate::http::daemon::{Daemon, Exchange, KEY, LONG, Raw, Setup, Work, raw_upload, until};
 use crate::http::tls_client::{Authority, Client};
 use backdrop::http::config::HttpConfig;
-use backdrop::http::tls::{Tls, TlsError};
+use backdrop::http::tls::Tls;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Version};
@@ -32,7 +32,7 @@ impl TlsDaemon {
     async fn start_with(config: HttpConfig) -> Self {
         let authority = Authority::new();
         let tls = Tls::load(&authority.certificate(), &authority.key()).expect("a pair");
-        let inner = Daemon::start_with_tls(Some(tls.clone()), config, 1000).await;
+        let inner = Daemon::of(Setup { tls: Some(tls.clone()), config, ..Setup::default() }).await;
         Self { inner, authority, tls }
     }
 
@@ -51,8 +51,10 @@ fn upload() -> Request<Full<Bytes>> {
 }
 
 #[tokio::test]
-async fn both_protocols_are_offered_and_h2_is_preferred() {
+async fn both_protocols_are_offered_and_carry_large_bodies_and_h2_is_preferred() {
     let daemon = TlsDaemon::start().await;
+    daemon.inner.engine.set(Work::AnswerBytes(5 << 20));
+    let (_, large) = raw_upload(&vec![7; 5 << 20]);
     for (offered, negotiated, version) in [
         (&["h2"][..], Some("h2"), Version::HTTP_2),
         (&["http/1.1"], Some("http/1.1"), Version::HTTP_11),
@@ -63,25 +65,14 @@ async fn both_protocols_are_offered_and_h2_is_preferred() {
         assert_eq!(client.protocol().as_deref(), negotiated, "{offered:?}");
         let mut client = client.http().await;
         for _ in 0..2 {
-            let response = client.send(upload()).await.expect("an answer");
+            let request = upload().map(|_| Full::from(large.clone()));
+            let response = client.send(request).await.expect("an answer");
             assert_eq!((response.status().as_u16(), response.version()), (200, version), "{offered:?}");
-            assert_eq!(&response.body()[..], b"a picture made of 11 bytes");
+            assert_eq!(response.body().len(), 5 << 20, "{offered:?}");
         }
     }
     let refused = daemon.connect(&["spdy/3"]).await.err().expect("no protocol in common").to_string();
     assert!(refused.contains("NoApplicationProtocol"), "{refused}");
-}
-
-#[tokio::test]
-async fn large_bodies_are_transferred_in_both_directions() {
-    let daemon = TlsDaemon::start().await;
-    daemon.inner.engine.set(Work::AnswerBytes(5 << 20));
-    for protocol in ["h2", "http/1.1"] {
-        let mut client = daemon.connect(&[protocol]).await.expect("a connection").http().await;
-        let (_, body) = raw_upload(&vec![7; 5 << 20]);
-        let response = client.send(upload().map(|_| Full::from(body))).await.expect("an answer");
-        assert_eq!((response.status().as_u16(), response.body().len()), (200, 5 << 20), "{protocol}");
-    }
 }
 
 #[tokio::test]
@@ -101,33 +92,14 @@ async fn a_reloaded_certificate_is_used_for_new_connections_and_old_ones_continu
     }
 }
 
-#[tokio::test]
-async fn reloading_an_invalid_pair_keeps_the_old_one() {
-    let daemon = TlsDaemon::start().await;
-    let current = daemon.connect(&["h2"]).await.expect("a connection").certificate();
-    let key = std::fs::read(daemon.authority.key()).expect("it is there");
-    daemon.authority.issue();
-    std::fs::write(daemon.authority.key(), key).expect("a writable folder");
-    assert!(matches!(daemon.tls.reload(), Err(TlsError::Mismatch { .. })));
-    daemon.authority.issue_for(2000, 2001);
-    assert!(matches!(daemon.tls.reload(), Err(TlsError::NotNow(..))));
-    std::fs::remove_file(daemon.authority.key()).expect("it is there");
-    assert!(matches!(daemon.tls.reload(), Err(TlsError::Unreadable(..))));
-    assert_eq!(daemon.connect(&["h2"]).await.expect("a connection").certificate(), current);
-}
-
-#[tokio::test]
-async fn an_expired_certificate_is_replaced_by_a_reload() {
-    let authority = Authority::new();
-    authority.issue_for(2000, 2001);
-    let tls = Tls::load(&authority.certificate(), &authority.key()).expect("an expired pair is loaded with a warning");
-    let daemon = Daemon::start_with_tls(Some(tls.clone()), HttpConfig::default(), 60).await;
-    let address = daemon.address.to_string();
-    let refused = authority.connect(&address, &["h2"]).await.err().expect("expired").to_string();
-    assert!(refused.contains("expired"), "{refused}");
-    authority.issue();
-    tls.reload().expect("a good pair");
-    authority.connect(&address, &["h2"]).await.expect("a connection");
+/// The error of a refusal, whose head names its request and status.
+#[track_caller]
+fn error_of(reply: &str, status: u16) -> Value {
+    assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")) && reply.contains("connection: close\r\n"), "{reply}");
+    let mut body: Value = serde_json::from_str(reply.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+    let id = body["request_id"].as_str().expect("an id");
+    assert!(reply.contains(&format!("x-request-id: {id}\r\n")), "{reply}");
+    body["error"].take()
 }
 
 #[tokio::test]
@@ -139,15 +111,9 @@ async fn plain_http_is_400_with_a_hint_at_https() {
     {
         let mut connection = daemon.inner.connect().await;
         connection.write(request).await;
-        let reply = connection.reply().await.expect("a reply");
-        assert!(reply.starts_with("HTTP/1.1 400 ") && reply.contains("connection: close\r\n"), "{reply}");
-        let body: Value = serde_json::from_str(reply.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
-        assert_eq!(body["error"]["code"], "invalid_parameter", "{reply}");
-        assert!(body["error"]["message"].as_str().is_some_and(|message| message.contains("https://")), "{reply}");
-        assert!(
-            reply.contains(&format!("x-request-id: {}\r\n", body["request_id"].as_str().expect("an id"))),
-            "{reply}"
-        );
+        let error = error_of(&connection.reply().await.expect("a reply"), 400);
+        assert_eq!(error["code"], "invalid_parameter");
+        assert!(error["message"].as_str().is_some_and(|message| message.contains("https://")), "{error}");
         assert!(connection.ends_within(LONG).await);
     }
     assert_eq!(daemon.inner.engine.started(), 0);
@@ -161,10 +127,7 @@ async fn a_malformed_head_within_tls_is_answered_with_the_envelope() {
         client.0.write_all(head.as_bytes()).await.expect("it reads");
         let mut reply = String::new();
         timeout(LONG, client.0.read_to_string(&mut reply)).await.expect("the end").expect("a clean end");
-        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
-        let body: Value = serde_json::from_str(reply.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
-        let id = body["request_id"].as_str().expect("an id");
-        assert!(reply.contains(&format!("x-request-id: {id}\r\n")), "{reply}");
+        error_of(&reply, status);
     }
 }
 
@@ -231,34 +194,10 @@ async fn a_proxy_header_comes_before_the_handshake() {
 }
 
 #[tokio::test]
-async fn the_handshake_counts_towards_the_header_timeout() {
-    let limit = Duration::from_secs(4);
-    let daemon = TlsDaemon::start_with(HttpConfig { header_timeout: limit, ..HttpConfig::default() }).await;
-    let start = Instant::now();
-    let slow = daemon.inner.connect().await;
-    sleep(limit / 4).await;
-    let mut quick = daemon.connect(&["http/1.1"]).await.expect("a connection");
-    sleep(limit / 4).await;
-    let mut slow = daemon.authority.secure(slow.0, &["http/1.1"]).await.expect("a handshake after half of the limit");
-    // A quarter of the limit apart; had the clock started anew after the handshake, the other would end first.
-    let (mut slow_bytes, mut quick_bytes) = (Vec::new(), Vec::new());
-    tokio::select! {
-        biased;
-        _ = slow.0.read_to_end(&mut slow_bytes) => {}
-        _ = quick.0.read_to_end(&mut quick_bytes) => panic!("the later connection was closed first"),
-        () = sleep(LONG) => panic!("the connections are still open"),
-    }
-    assert!(slow_bytes.is_empty() && start.elapsed() >= limit - ms(100), "{:?}", start.elapsed());
-}
-
-#[tokio::test]
 async fn the_admin_listener_has_no_tls() {
     let daemon = TlsDaemon::start().await;
-    let response =
-        daemon.inner.client.get(format!("http://{}/livez", daemon.inner.admin)).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let admin = daemon.inner.admin.to_string();
-    assert!(daemon.authority.connect(&admin, &["h2"]).await.is_err());
+    assert_eq!(daemon.inner.page("/livez").answer().await.status(), 200);
+    assert!(daemon.authority.connect(&daemon.inner.admin.to_string(), &["h2"]).await.is_err());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair,
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -63,10 +63,6 @@ impl Authority {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     /// A client that trusts this authority and offers these protocols.

@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+use crate::cli::serve::{KEY, serve};
 use crate::http::tls_client::Authority;
 use crate::support::command::{backdrop, stderr};
 use bytes::Bytes;
@@ -16,8 +17,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The bootstrap key.
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 /// One that is well formed and unknown.
 const WRONG_KEY: &str = "bd_live_9876543210jihgfedcbaJIHGFEDCBA98";
 
@@ -39,18 +38,14 @@ impl Drop for Daemon {
 
 impl Daemon {
     fn start(authority: &Authority, data_dir: &Path, filter: &str) -> Self {
-        let mut child = backdrop()
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
-            .arg(data_dir)
+        let mut child = serve(backdrop(), data_dir)
             .arg("--tls-cert")
             .arg(authority.certificate())
             .arg("--tls-key")
             .arg(authority.key())
-            .env("BACKDROP_LOG_FORMAT", "json")
             .env("BACKDROP_LOG_FILTER", filter)
             .env("BACKDROP_BOOTSTRAP_KEY", KEY)
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
         let log = Log::default();
@@ -121,23 +116,19 @@ fn sighup_reloads_the_certificate_and_an_invalid_pair_keeps_the_old_one() {
 fn serve_refuses_to_start_with_an_invalid_certificate_or_key() {
     let (authority, other) = (Authority::new(), Authority::new());
     let data = tempfile::tempdir().expect("a writable folder");
-    let serve = |certificate: &Path, key: Option<&Path>| {
-        let mut command = backdrop();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(data.path()).arg("--tls-cert").arg(certificate);
-        if let Some(key) = key {
+    for (key, message) in [
+        (Some(other.key()), "does not belong to the first certificate"),
+        (None, "server.tls_key: expected the key of `tls_cert`"),
+    ] {
+        let mut command = serve(backdrop(), data.path());
+        command.arg("--tls-cert").arg(authority.certificate());
+        key.into_iter().for_each(|key| {
             command.arg("--tls-key").arg(key);
-        }
+        });
         let output = command.output().expect("the binary starts");
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        stderr(&output)
-    };
-    let message = serve(&authority.certificate(), Some(&other.key()));
-    assert!(message.contains("does not belong to the first certificate"), "{message}");
-    let message = serve(&authority.folder().join("missing.pem"), Some(&authority.key()));
-    assert!(message.contains("missing.pem cannot be read: No such file"), "{message}");
-    let message = serve(&authority.certificate(), None);
-    assert!(message.contains("server.tls_key: expected the key of `tls_cert`"), "{message}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Replies that the client reads slowly or not at all: their memory and their time-out.
 
-use crate::http::daemon::{Daemon, KEY, LONG, PAID, PHOTO, Work, raw_upload, raw_upload_to, until};
+use crate::http::daemon::{Daemon, Exchange, KEY, LONG, PAID, PHOTO, Work, file, raw_upload, raw_upload_to, until};
 use backdrop::http::config::HttpConfig;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use reqwest::multipart::{Form, Part};
+use reqwest::multipart::Form;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -224,18 +224,6 @@ async fn an_http2_reply_that_is_not_read_is_cut_at_any_window_size() {
 }
 
 #[tokio::test]
-async fn pings_do_not_keep_an_idle_connection_open() {
-    let daemon = Daemon::start_with(HttpConfig { idle_timeout: ms(400), ..config() }, 10_000).await;
-    let client = Client::pinging(&daemon).await;
-    let reply = client.send(get("/nowhere")).await;
-    assert_eq!(reply.status(), 404);
-    reply.into_body().collect().await.expect("the error");
-    // An error is possible too.
-    let _ = in_time("the end of the connection", client.connection).await.expect("no panic");
-    drop(client.sender);
-}
-
-#[tokio::test]
 async fn an_unread_reply_of_every_kind_is_reset() {
     let config = HttpConfig { reply_timeout: ms(300), idle_timeout: ms(500), ..config() };
     let daemon = Daemon::start_with(config, 10_000).await;
@@ -269,19 +257,18 @@ async fn a_picture_whose_reply_in_another_format_finds_no_memory_is_not_billed()
     // Two pictures fit the share, and not one beside the JSON of another.
     daemon.engine.set(Work::AnswerBytes(SHARE * 19 / 40));
     let json = || {
-        let form = Form::new().part("image_file", Part::bytes(PHOTO).file_name("a.png"));
-        let request = daemon.client.post(daemon.url("/v1.0/removebg")).header("x-api-key", KEY).multipart(form);
-        request.header("accept", "application/json").send()
+        let form = Form::new().part("image_file", file(PHOTO.to_vec()));
+        daemon.post("/v1.0/removebg").multipart(form).header("accept", "application/json").answer()
     };
     let client = Client::connect(&daemon).await;
     let unread = client.send(picture(KEY)).await;
     assert_eq!((unread.status().as_u16(), daemon.account(KEY).await["used"].as_u64()), (200, Some(1)));
-    assert_eq!(json().await.expect("an answer").status(), 503);
+    assert_eq!(json().await.status(), 503);
     assert_eq!(daemon.account(KEY).await["used"], 1);
     drop((unread, client));
     let answer = in_time("room", async {
         loop {
-            let answer = json().await.expect("an answer");
+            let answer = json().await;
             if answer.status() == 200 {
                 return answer;
             }

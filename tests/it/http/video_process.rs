@@ -2,15 +2,12 @@
 
 #![cfg(unix)]
 
-use crate::cli::serve::Daemon;
-use crate::support::command::http_client;
+use crate::cli::serve::Running;
 use reqwest::multipart::{Form, Part};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// Stops a test that hangs.
 const LONG: Duration = Duration::from_secs(300);
@@ -24,38 +21,16 @@ pub(crate) fn clip(folder: &Path) -> Vec<u8> {
     std::fs::read(file).expect("it was made")
 }
 
-struct Running {
-    daemon: Daemon,
-    url: String,
-    client: reqwest::Client,
-}
-
-impl Running {
-    fn start(data_dir: &Path) -> Self {
-        let mut daemon = Daemon::start_with(
-            data_dir,
-            &[("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")],
-        );
-        let url = format!("http://{}", daemon.address());
-        Self { daemon, url, client: http_client().build().expect("a client") }
-    }
-
-    async fn job(&self, path: &str) -> Value {
-        let get = self.client.get(format!("{}{path}", self.url)).bearer_auth(KEY);
-        get.send().await.expect("an answer").json().await.expect("JSON")
-    }
-
-    /// Polls until the job is in the expected state.
-    async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        loop {
-            let job = self.job(path).await;
-            if holds(&job) {
-                return job;
-            }
-            assert!(began.elapsed() < LONG && job["status"] != "error", "still waiting: {job}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+/// Polls until the job is in the expected state.
+async fn until(running: &Running, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let job = running.get(path).await;
+        if holds(&job) {
+            return job;
         }
+        assert!(began.elapsed() < LONG && job["status"] != "error", "still waiting: {job}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
@@ -63,17 +38,18 @@ impl Running {
 async fn a_job_survives_a_restart_of_the_daemon_and_finishes() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let mut first = Running::start(&data);
+    let rate = [("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")];
+    let mut first = Running::start(&data, &rate);
     let form = Form::new().part("file", Part::bytes(clip(folder.path())).file_name("clip.mp4"));
-    let post = first.client.post(format!("{}/video/remove", first.url)).bearer_auth(KEY).multipart(form);
+    let post = first.post("/video/remove").multipart(form);
     let job: Value = post.send().await.expect("an answer").json().await.expect("JSON");
     let path = job["status_url"].as_str().unwrap_or_else(|| panic!("{job}")).to_owned();
-    first.until(&path, |job| job["status"] != "queued").await;
+    until(&first, &path, |job| job["status"] != "queued").await;
     first.daemon.signal("TERM");
     assert_eq!(first.daemon.0.wait().expect("it ends").code(), Some(0));
 
-    let second = Running::start(&data);
-    let done = second.until(&path, |job| job["status"] == "done").await;
+    let second = Running::start(&data, &rate);
+    let done = until(&second, &path, |job| job["status"] == "done").await;
     assert_eq!(
         (&done["progress"], &done["output_seconds"], &done["format"]),
         (&100.into(), &3.0.into(), &"webm".into())
@@ -84,6 +60,6 @@ async fn a_job_survives_a_restart_of_the_daemon_and_finishes() {
     assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
     assert!(result.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]), "Matroska");
     // After so many requests the rate limit may answer first.
-    let account = second.until("/account", |account| account["used"].is_u64()).await;
+    let account = until(&second, "/account", |account| account["used"].is_u64()).await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&3.into(), &0.15.into()));
 }

@@ -1,33 +1,28 @@
 //! Webhooks: the end of a job is posted to a TLS server, signed according to Standard Webhooks.
 
-use crate::http::daemon::{ClipWork, Daemon, KEY, LONG, refusal, until};
+use crate::http::daemon::{ClipWork, Daemon, Exchange, KEY, Setup, file, texts, until};
 use crate::source::origin::{Answer, Origin, ReceivedRequest};
-use backdrop::http::config::HttpConfig;
 use backdrop::source::FetchConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use reqwest::Method;
-use reqwest::multipart::{Form, Part};
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 impl Daemon {
-    async fn with_webhooks(fetch: &FetchConfig) -> Self {
-        Self::start_with_webhooks(fetch, None, HttpConfig::default(), 10_000).await
+    async fn with_webhooks(fetch: FetchConfig) -> Self {
+        Self::of(Setup { webhooks: fetch, ..Setup::default() }).await
     }
 
-    async fn clip_for(&self, webhook_url: &str) -> reqwest::Response {
-        let form = Form::new().text("webhook_url", webhook_url.to_owned());
-        let form = form.part("file", Part::bytes(b"clip 1.5".to_vec()));
-        self.post("/video/remove").multipart(form).send().await.expect("an answer")
+    fn clip_for(&self, webhook_url: &str) -> RequestBuilder {
+        let form = texts(&[("webhook_url", webhook_url)]).part("file", file(b"clip 1.5".to_vec()));
+        self.post("/video/remove").multipart(form)
     }
 
     async fn account_secret(&self) -> String {
-        let account = self.call(KEY, Method::GET, "/account").await;
-        let account: Value = account.json().await.expect("JSON");
-        account["webhook_secret"].as_str().expect("text").to_owned()
+        self.account(KEY).await["webhook_secret"].as_str().expect("text").to_owned()
     }
 }
 
@@ -54,8 +49,8 @@ fn is_genuine(secret: &str, request: &ReceivedRequest) -> bool {
 #[tokio::test]
 async fn the_end_of_a_job_is_posted_once_and_signed() {
     let origin = Origin::start([("/hook", Answer::Status(204))]);
-    let daemon = Daemon::with_webhooks(&origin.config()).await;
-    let job: Value = daemon.clip_for(&origin.url("/hook")).await.json().await.expect("JSON");
+    let daemon = Daemon::with_webhooks(origin.config()).await;
+    let job = daemon.clip_for(&origin.url("/hook")).value().await;
     let done = daemon.wait_for_end(KEY, job["job_id"].as_str().expect("an id")).await;
     origin.wait_for("/hook").await;
     let request = origin.requests().remove(0);
@@ -75,7 +70,7 @@ async fn the_end_of_a_job_is_posted_once_and_signed() {
     // The message equals the reply of `/jobs/{id}`.
     let posted: Value = serde_json::from_slice(&request.body).expect("JSON");
     assert_eq!(posted, done);
-    let result = daemon.client.get(posted["result_url"].as_str().expect("an address")).send().await.expect("an answer");
+    let result = daemon.client.get(posted["result_url"].as_str().expect("an address")).answer().await;
     assert_eq!(result.text().await.expect("text"), "made of clip 1.5");
     origin.wait_until_idle().await;
     assert_eq!(origin.requests().len(), 1);
@@ -84,12 +79,12 @@ async fn the_end_of_a_job_is_posted_once_and_signed() {
 #[tokio::test]
 async fn failed_and_cancelled_jobs_are_posted_too() {
     let origin = Origin::start([("/failed", Answer::Status(200)), ("/cancelled", Answer::Status(200))]);
-    let daemon = Daemon::with_webhooks(&origin.config()).await;
+    let daemon = Daemon::with_webhooks(origin.config()).await;
     daemon.worker.set(ClipWork::Fail);
-    daemon.clip_for(&origin.url("/failed")).await;
+    daemon.clip_for(&origin.url("/failed")).answer().await;
     origin.wait_for("/failed").await;
     daemon.worker.set(ClipWork::Wait);
-    let job: Value = daemon.clip_for(&origin.url("/cancelled")).await.json().await.expect("JSON");
+    let job = daemon.clip_for(&origin.url("/cancelled")).value().await;
     until("the work", || daemon.worker.started() == 2).await;
     daemon.call(KEY, Method::DELETE, &format!("/jobs/{}", job["job_id"].as_str().expect("an id"))).await;
     origin.wait_for("/cancelled").await;
@@ -100,34 +95,14 @@ async fn failed_and_cancelled_jobs_are_posted_too() {
 }
 
 #[tokio::test]
-async fn a_failed_delivery_is_retried_under_the_same_id() {
-    let origin = Origin::start([("/hook", Answer::Status(500))]);
-    let daemon = Daemon::with_webhooks(&origin.config()).await;
-    daemon.clip_for(&origin.url("/hook")).await;
-    origin.wait_for("/hook").await;
-    origin.set("/hook", Answer::Status(200));
-    let twice = async {
-        while origin.requests().len() < 2 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(3 * LONG, twice).await.expect("it is tried again after some seconds");
-    let request = origin.requests();
-    let secret = daemon.account_secret().await;
-    assert!(request.iter().all(|request| is_genuine(&secret, request)));
-    assert_eq!(header(&request[0], "webhook-id"), header(&request[1], "webhook-id"));
-}
-
-#[tokio::test]
 async fn a_webhook_url_with_a_private_address_is_refused() {
     let daemon = Daemon::start().await;
     for url in ["https://10.0.0.1/hook", "https://10.0.0.1:8443/"] {
-        let refused = refusal(daemon.clip_for(url).await).await;
-        refused.is(400, "invalid_parameter", Some("webhook_url"));
+        let refused = daemon.clip_for(url).invalid("webhook_url").await;
         assert!(refused.message.contains("a public https URL"), "{}", refused.message);
     }
     for url in ["http://example.org/", "https://a:b@example.org/", "ftp://example.org", "example.org"] {
-        refusal(daemon.clip_for(url).await).await.is(400, "invalid_parameter", Some("webhook_url"));
+        daemon.clip_for(url).invalid("webhook_url").await;
     }
     assert_eq!(daemon.worker.started(), 0);
 }
@@ -137,8 +112,8 @@ async fn a_receiver_whose_name_resolves_to_a_private_address_gets_no_request() {
     let origin = Origin::start([("/hook", Answer::Status(200)), ("/allowed", Answer::Status(200))]);
     // Only its address is allowed; the name is another origin, though it resolves to the same address.
     let fetch = FetchConfig { private_origins: vec![origin.authority()], ..origin.config() };
-    let daemon = Daemon::with_webhooks(&fetch).await;
-    let job: Value = daemon.clip_for(&origin.url_by_name("localhost", "/hook")).await.json().await.expect("JSON");
+    let daemon = Daemon::with_webhooks(fetch).await;
+    let job = daemon.clip_for(&origin.url_by_name("localhost", "/hook")).value().await;
     let id = job["job_id"].as_str().expect("an id");
     daemon.wait_for_end(KEY, id).await;
     let was_tried = async || {
@@ -149,7 +124,7 @@ async fn a_receiver_whose_name_resolves_to_a_private_address_gets_no_request() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // An allowed one arrives.
-    daemon.clip_for(&origin.url("/allowed")).await;
+    daemon.clip_for(&origin.url("/allowed")).answer().await;
     origin.wait_for("/allowed").await;
     assert!(origin.requests().iter().all(|request| request.path == "/allowed"));
 }
@@ -158,9 +133,9 @@ async fn a_receiver_whose_name_resolves_to_a_private_address_gets_no_request() {
 async fn redirects_are_not_followed_and_a_receiver_that_is_gone_gets_no_retry() {
     let origin = Origin::start([("/hook", Answer::Status(200)), ("/gone", Answer::Status(410))]);
     origin.set("/moved", Answer::Redirect(307, origin.url("/hook")));
-    let daemon = Daemon::with_webhooks(&origin.config()).await;
+    let daemon = Daemon::with_webhooks(origin.config()).await;
     for path in ["/moved", "/gone"] {
-        daemon.clip_for(&origin.url(path)).await;
+        daemon.clip_for(&origin.url(path)).answer().await;
         origin.wait_for(path).await;
         origin.wait_until_idle().await;
     }

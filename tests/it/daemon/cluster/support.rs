@@ -1,6 +1,7 @@
 //! Daemons on one database, and clients that call them.
 
 use crate::cli::serve::Daemon;
+pub(super) use crate::cli::serve::KEY;
 use crate::support::command::{backdrop, http_client, stderr, stdout};
 use crate::support::pictures::png;
 use crate::support::postgres::{results_in, stable_port};
@@ -14,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-pub(super) const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// Longer than any answer takes on a loaded machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
