@@ -276,10 +276,18 @@ fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseErro
     let expected: BTreeMap<_, _> = model.key_days.clone().into_iter().filter(|((_, of, _), _)| *of >= day(1)).collect();
     prop_assert_eq!(loaded, expected);
     for account in ACCOUNTS {
-        let found = store.key_days(account, Day(0), Day(u32::MAX), usize::MAX).expect("the store reads");
-        let of_account = model.key_days.iter().filter(|((owner, ..), _)| owner == account);
-        let expected: Vec<_> = of_account.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used)).collect();
-        prop_assert_eq!(found, expected);
+        for (from, to, limit) in [
+            (Day(0), Day(u32::MAX), usize::MAX),
+            (day(1), day(2), usize::MAX),
+            (day(2), day(1), 9),
+            (day(1), day(3), 2),
+        ] {
+            let found = store.key_days(account, from, to, limit).expect("the store reads");
+            let of_range =
+                model.key_days.iter().filter(|((owner, of, _), _)| owner == account && (from..=to).contains(of));
+            let expected = of_range.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used));
+            prop_assert_eq!(found, expected.take(limit).collect::<Vec<_>>());
+        }
         query(store, model, account, None, 100)?;
     }
     Ok(())

@@ -41,17 +41,6 @@ fn write_schema(file: &Path, schema: u64) {
 }
 
 #[tokio::test]
-async fn a_reopened_store_has_its_content() {
-    let (folder, _) = folder();
-    let (keys, secret) = bootstrapped(folder.path()).await;
-    let (before, accounts) = (keys.all(None), keys.all_accounts());
-    drop(keys);
-    let again = open(folder.path());
-    assert_eq!((again.all(None), again.all_accounts()), (before, accounts));
-    assert_eq!(again.find(secret.expose()).expect("the key works").account.name, "default");
-}
-
-#[tokio::test]
 async fn a_store_of_a_newer_schema_is_refused_unchanged() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
@@ -129,15 +118,6 @@ async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     let store = RedbStore::open(&file).expect("a store");
     assert_eq!(store.waiting_jobs(9).expect("the new tables are there"), []);
     assert!(store.check().expect("it can be read").is_sound());
-}
-
-#[test]
-fn a_store_open_elsewhere_is_refused_with_a_message_that_names_the_file() {
-    let (_folder, file) = folder();
-    let _first = RedbStore::open(&file).expect("a new store");
-    let error = refusal(&file);
-    assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
-    assert!(error.to_string().contains(&file.display().to_string()), "{error}");
 }
 
 #[cfg(unix)]
@@ -227,13 +207,4 @@ fn a_folder_in_place_of_the_file_is_an_io_error() {
     let (_folder, file) = folder();
     std::fs::create_dir(&file).expect("the folder is empty");
     assert!(matches!(refusal(&file), OpenError::Io { .. }));
-}
-
-#[cfg(unix)]
-#[test]
-fn a_new_store_is_readable_by_its_owner_only() {
-    use std::os::unix::fs::PermissionsExt;
-    let (_folder, file) = folder();
-    drop(RedbStore::open(&file).expect("a new store"));
-    assert_eq!(std::fs::metadata(&file).expect("just created").permissions().mode() & 0o777, 0o600);
 }
