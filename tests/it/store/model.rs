@@ -115,7 +115,9 @@ struct Model {
 }
 
 impl Model {
-    fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
+    /// The number of requests that were forgotten.
+    fn apply(&mut self, change: Change) -> Result<usize, ChangeError> {
+        let mut forgotten = 0;
         match change {
             Change::Bill(Bill { account, month, images, microdollars, request, by }) => {
                 if account == "missing" {
@@ -142,7 +144,9 @@ impl Model {
                 let old = self.requests.iter().filter(|(_, request)| request.at < before);
                 let mut old: Vec<_> = old.map(|(key, request)| (request.at, key.clone())).collect();
                 old.sort_unstable();
-                old.iter().take(at_most).for_each(|(_, key)| drop(self.requests.remove(key)));
+                old.truncate(at_most);
+                forgotten = old.len();
+                old.iter().for_each(|(_, key)| drop(self.requests.remove(key)));
             }
             Change::PutPreset { preset } => {
                 let Preset { account, id, name, .. } = &preset;
@@ -175,7 +179,7 @@ impl Model {
             | Change::CreateJob { .. }
             | Change::Job { .. } => unreachable!("not among the steps"),
         }
-        Ok(())
+        Ok(forgotten)
     }
 
     fn named(&self, account: &str, name: &str) -> Option<&Preset> {
@@ -210,7 +214,12 @@ pub(crate) fn run<B: Backend>(backend: &B, steps: Vec<Step>) -> Result<(), TestC
                 let results = apply_all(&store, ops.iter().map(|op| change(op, at)));
                 prop_assert_eq!(results.len(), ops.len());
                 for (op, result) in ops.iter().zip(results) {
-                    prop_assert_eq!(result.map(drop), model.apply(change(op, at)), "{:?}", op);
+                    prop_assert_eq!(
+                        result.map(|rows| rows.forgotten_requests),
+                        model.apply(change(op, at)),
+                        "{:?}",
+                        op
+                    );
                 }
             }
             Step::Query { account, after, limit } => query(&store, &model, ACCOUNTS[account], after, limit)?,
