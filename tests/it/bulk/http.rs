@@ -618,6 +618,9 @@ fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
     for id in ["bulk_1", "bulk_2"] {
         assert_eq!(wait(queue.create_job(&new_job(id, None), 9)).unwrap(), BulkJobCreated::Queued);
     }
+    let newest = wait(queue.jobs("key_1", None, 1)).unwrap().remove(0);
+    let rest = wait(queue.jobs("key_1", Some((newest.created_ms, &newest.id)), 9)).unwrap();
+    assert_eq!((newest.id.as_str(), rest.len(), rest[0].id.as_str()), ("bulk_2", 1, "bulk_1"), "the newest first");
     let of_other_key = NewBulkJob { key_id: "key_2".into(), ..new_job("bulk_3", None) };
     assert_eq!(wait(queue.create_job(&of_other_key, 9)).unwrap(), BulkJobCreated::Queued);
     let first = lead(&[]).unwrap();

@@ -49,6 +49,15 @@ fn hostile_containers_are_refused_by_the_probe() {
 }
 
 #[test]
+fn a_hundred_small_layers_are_decoded_or_refused() {
+    let bytes = fixture("hostile/hundred_layers.heic");
+    match within_a_minute("a hundred layers", move || decode(&bytes).map(drop)) {
+        Ok(()) | Err(DecodeError::Corrupt(_) | DecodeError::Unsupported { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
 fn a_size_that_the_stream_does_not_have_is_corrupt() {
     assert!(matches!(decode(&fixture("hostile/size_lie.heic")), Err(DecodeError::Corrupt(_))));
 }

@@ -270,6 +270,24 @@ async fn auto_uses_the_first_that_delivers_in_table_order_and_an_id_uses_no_othe
 }
 
 #[tokio::test]
+async fn a_model_is_restricted_to_its_accounts_and_plans() {
+    let (api, folder) = (ImagesApi::start([Reply::Picture(picture(2, 2, RED))]).await, tempfile::tempdir().unwrap());
+    let closed = UpstreamConfig { accounts: vec!["acme".into()], plans: vec![Plan::Plus], ..upstream(&api) };
+    let providers = open(&config([(FLARE, closed)]), folder.path());
+    let flare = ModelId::named(FLARE).expect("an id");
+    let other = |plan| AccountScope { account: "other", plan };
+    assert!(providers.offers(flare, ACME) && providers.offers(flare, other(Plan::Plus)));
+    assert!(!providers.offers(flare, other(Plan::Paid)) && !providers.has_models_for(other(Plan::Paid)));
+    assert!(!providers.offers(ModelId::named(SECOND).expect("an id"), ACME), "not configured");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let made = providers.generate(&request("a", None), SQUARE, other(Plan::Free), deadline).await;
+    assert_eq!((made.expect("no failure"), api.count()), (None, 0));
+    let unknown =
+        generate(&providers, &request("a", Some(SECOND)), SQUARE).await.expect_err("no other provider stands in");
+    assert!(matches!(*unknown.error, UpstreamError::NotOffered));
+}
+
+#[tokio::test]
 async fn the_api_key_is_in_no_error_and_never_printed() {
     let (providers, _api, _folder) = single([Reply::Echo(401)]).await;
     let error = flare(&providers, "a").await.expect_err("a wrong key");

@@ -232,3 +232,12 @@ fn a_folder_in_place_of_the_file_is_an_io_error() {
     std::fs::create_dir(&file).expect("the folder is empty");
     assert!(matches!(refusal(&file), OpenError::Io { .. }));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_new_store_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, file) = folder();
+    drop(RedbStore::open(&file).expect("a new store"));
+    assert_eq!(std::fs::metadata(&file).expect("just created").permissions().mode() & 0o777, 0o600);
+}
