@@ -28,6 +28,17 @@ fn a_closed_loop_reports_rate_latency_stages_and_conditions() {
 }
 
 #[test]
+fn a_query_of_multi_stream_has_all_its_pictures_and_an_offline_run_no_latency() {
+    let record = json(&bench(&["--scenario", "multi-stream", "--samples-per-query", "3", "--seconds", "1", "--json"]));
+    let run = &record["runs"][0];
+    assert_eq!(run["images"].as_u64(), run["generator"]["queries"].as_u64().map(|queries| queries * 3), "{record:#}");
+    assert!(record["result"]["value"].is_null(), "p99 needs 662 queries: {record:#}");
+
+    let record = json(&bench(&["--scenario", "offline", "--jobs", "3", "--seconds", "1", "--json"]));
+    assert!(record["runs"][0]["latency_ms"].is_null() && record["result"]["value"].as_f64() > Some(0.0), "{record:#}");
+}
+
+#[test]
 fn a_result_whose_record_cannot_be_written_is_printed() {
     let output = bench(&["--seconds", "1", "--jobs", "1", "--json", "--out", "/nowhere/record.json"]);
     assert_eq!(output.status.code(), Some(2));

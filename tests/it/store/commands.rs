@@ -1,35 +1,22 @@
 //! `backdrop store check|export|import`: output, exit codes, refusals.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use backdrop::store::{self, Bill, Change, Day, KeyChange, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
 use redb::{Database, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
 
 use crate::store::support::{account, apply_all, key, preset};
-use crate::support::command::{backdrop, json, stderr, stdout};
+use crate::support::command::{backdrop, fed, json, stderr, stdout};
 
 fn run(data_dir: &Path, words: &[&str]) -> Output {
     run_with(data_dir, words, b"")
 }
 
 fn run_with(data_dir: &Path, words: &[&str], input: &[u8]) -> Output {
-    let mut child = backdrop()
-        .arg("store")
-        .args(words)
-        .arg("--data-dir")
-        .arg(data_dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    // A refused command does not read its input.
-    drop(child.stdin.take().expect("piped").write_all(input));
-    child.wait_with_output().expect("it ends")
+    fed(backdrop().arg("store").args(words).arg("--data-dir").arg(data_dir), input)
 }
 
 fn code(output: &Output) -> i32 {
