@@ -1,4 +1,4 @@
-//! A daemon on a GPU, or on Mesa's lavapipe where there is none, end to end, with the network at a reduced side.
+//! A daemon on a GPU, or on Mesa's lavapipe without a GPU, end to end, with the network at a reduced side.
 #![cfg(unix)]
 
 use super::serve::Running;

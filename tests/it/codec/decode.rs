@@ -137,25 +137,6 @@ fn webps_of_every_kind_decode() {
     }
 }
 
-#[test]
-fn all_eight_orientations_decode_to_the_same_upright_picture() {
-    let upright: Picture = decode(&fixture("orientation_1.png")).expect("a picture").into();
-    for value in 2..=8 {
-        let name = format!("orientation_{value}.png");
-        let bytes = fixture(&name);
-        let header = codec::probe(&bytes, &Limits::default()).expect("a header");
-        assert_eq!(header.size, upright.size, "{name}: the probe applies the orientation to the size");
-        assert_eq!(Picture::from(decode(&bytes).expect("a picture")), upright, "{name}");
-    }
-}
-
-#[test]
-fn the_adobe_marker_does_not_affect_cmyk() {
-    let with: Picture = decode(&fixture("cmyk_adobe.jpg")).expect("a picture").into();
-    let without: Picture = decode(&fixture("cmyk_without_adobe.jpg")).expect("a picture").into();
-    assert_eq!(with, without);
-}
-
 #[cfg(not(feature = "heic"))]
 #[test]
 fn a_build_without_heic_reports_it() {

@@ -108,7 +108,7 @@ impl Gated {
         Self { engine, counts, entered, orders, first: None }
     }
 
-    /// Starts one whose device has picture 0.
+    /// Starts an engine whose device has picture 0.
     pub(crate) async fn busy(config: &EngineConfig) -> Self {
         let mut gated = Self::start(config);
         gated.first = Some(queued(&gated.engine, 0, Lane::Interactive).await);

@@ -308,6 +308,28 @@ async fn concurrent_requests_for_the_same_picture_share_one_call() {
 }
 
 #[tokio::test]
+async fn a_request_shares_no_timeout_of_a_call_that_had_less_time() {
+    let drawn = picture(8, 8, RED);
+    let (providers, api, _folder) = single([Reply::Silence, Reply::Picture(drawn.clone())]).await;
+    // Long enough for the API to receive the request on a loaded machine.
+    let (limit, request) = (Duration::from_secs(2), request("a", Some(FLARE)));
+    let short = providers.generate(&request, SQUARE, ACME, Instant::now() + limit);
+    let (short, long) = tokio::join!(short, flare(&providers, "a"));
+    let error = short.expect_err("silence").error;
+    assert!(matches!(*error, UpstreamError::TimedOut(_)), "{error:?}");
+    assert_eq!((long.expect("a picture"), api.count()), (drawn, 2));
+    // The API's whole time limit has passed for both.
+    let (api, folder) = (ImagesApi::start([Reply::Silence]).await, tempfile::tempdir().unwrap());
+    let slow = UpstreamConfig { timeout: limit, ..upstream(&api) };
+    let providers = open(&config([(FLARE, slow)]), folder.path());
+    let (one, other) = tokio::join!(flare(&providers, "a"), flare(&providers, "a"));
+    for error in [one, other].map(|made| made.expect_err("silence").error) {
+        assert!(matches!(*error, UpstreamError::TimedOut(_)), "{error:?}");
+    }
+    assert_eq!(api.count(), 1);
+}
+
+#[tokio::test]
 async fn pictures_are_cached_by_prompt_model_and_aspect_also_after_a_restart() {
     let (red, blue) = (picture(8, 8, RED), picture(8, 8, [0, 0, 200]));
     let (api, other) =

@@ -115,7 +115,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// With a certificate of an authority of its own.
+    /// With a certificate of a new authority.
     pub(crate) fn start<'a>(routes: impl IntoIterator<Item = (&'a str, Answer)>) -> Self {
         let mut authority = CertificateParams::new([]).expect("no names");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
