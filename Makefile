@@ -346,7 +346,7 @@ train-test: conformance-packages ## Test the training program, and time the netw
 # One integration test, or a module of them, with many rounds; the time limit excludes the build.
 long = $(MAKE) --no-print-directory build && $(TESTS) --test it --no-run && BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) $(TESTS) --test it -- --nocapture $(3)
 
-kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
+kill-storm: test-packages ## Kill daemons, clips and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
 # The builds with the instrumentation of libFuzzer, without and with the address sanitizer, are of their own: 20 minutes each.

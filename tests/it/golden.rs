@@ -353,18 +353,6 @@ fn the_comparison_detects_a_shift_by_a_pixel_a_hole_and_a_halo_in_every_stage() 
     assert_eq!(Figures::of(&small, &large), None);
 }
 
-#[test]
-fn a_comparison_sheet_shows_before_after_and_difference() {
-    let before = set::grey(Size::new(300, 200), vec![10; 60_000]);
-    let after = changed(&before, |x, _| if x < 150 { [10, 10, 10, 255] } else { [20, 10, 10, 255] });
-    let path = sheet::write("self-test/sheet", &[(before, after)], 1);
-    let drawn = set::decoded(&fs::read(path).expect("it was on_record"));
-    assert_eq!(drawn.size(), Size::new(3 * 248 + 8, 256));
-    assert_eq!([drawn.pixel(20, 20), drawn.pixel(268, 20)], [[10, 10, 10, 255]; 2]);
-    assert_eq!(drawn.pixel(248 + 8 + 200, 20), [20, 10, 10, 255]);
-    assert_eq!([drawn.pixel(504 + 20, 20), drawn.pixel(504 + 200, 20)], [[0, 0, 0, 255], [80, 0, 0, 255]]);
-}
-
 /// Shows the changes and records the current results: `make golden-update`.
 ///
 /// On a terminal it waits for a `y`; elsewhere nothing is written unless `UPDATE_GOLDEN=1`.

@@ -290,12 +290,8 @@ fn a_run_is_paused_resumed_and_followed_by_its_command() {
     assert_exit(&scene.run(&["bulk", "pause", &id]), 0);
     // What is in progress is finished, and the rest goes back to the queue with the rows so far.
     scene.until("SELECT count(*) FROM bulk_chunks WHERE state = 'claimed'", "0");
-    let state = || scene.sql("SELECT sum(finished), sum(attempt), sum(lost) FROM bulk_chunks");
-    let paused = state();
     assert_eq!(scene.runs()[0]["state"], json!("paused"));
-    std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(state(), paused, "a paused run is not worked on");
-    assert!(paused.ends_with("|0"), "nothing was lost: {paused}");
+    assert_eq!(scene.sql("SELECT sum(lost) FROM bulk_chunks"), "0");
     assert_exit(&scene.run(&["bulk", "pause", &id]), 0);
     assert_exit(&scene.run(&["bulk", "resume", &id]), 0);
     let ended = finish(follower);
@@ -306,26 +302,6 @@ fn a_run_is_paused_resumed_and_followed_by_its_command() {
     let unknown = scene.run(&["bulk", "resume", &id]);
     assert_exit(&unknown, 2);
     assert!(stderr(&unknown).contains("there is no run"), "{}", stderr(&unknown));
-}
-
-#[test]
-fn a_cancelled_run_reports_what_is_done_and_the_next_one_does_the_rest() {
-    let Some(scene) = Scene::new() else { return };
-    fill_with_failures(&scene.path("in"), 300);
-    let (follower, worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
-    let id = scene.run_id();
-    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
-    assert_exit(&scene.run(&["bulk", "cancel", &id]), 0);
-    let ended = finish(follower);
-    assert_exit(&ended, 1);
-    let done = |rows: &BTreeMap<String, Value>| rows.values().filter(|row| row["status"] == "done").count();
-    let reported = scene.rows("out");
-    assert!(done(&reported) < 301, "it was cancelled on the way");
-    assert_eq!(tree(&scene.path("out")).len(), done(&reported), "{}", stderr(&ended));
-    scene.until("SELECT count(*) FROM bulk_runs", "0");
-    assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);
-    scene.assert_same_as_on_one_machine("out", 1);
-    scene.drain(worker);
 }
 
 #[test]
@@ -361,23 +337,6 @@ fn a_run_goes_on_after_a_crash_of_the_database() {
     let ended = finish(follower);
     assert_exit(&ended, 1);
     assert!(stderr(&ended).contains("waiting for the database"), "{}", stderr(&ended));
-    scene.assert_same_as_on_one_machine("out", 1);
-    scene.drain(worker);
-}
-
-#[test]
-fn an_interrupted_listing_goes_on_with_what_is_not_queued() {
-    let Some(scene) = Scene::new() else { return };
-    fill_with_failures(&scene.path("in"), 250);
-    assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
-    let objects = "SELECT sum(objects), count(*) FILTER (WHERE tasks = '') FROM bulk_chunks";
-    assert_eq!(scene.sql(objects), "254|1");
-    // As a command leaves the database that is killed while it lists.
-    scene.sql("UPDATE bulk_runs SET is_listed = false; DELETE FROM bulk_chunks WHERE number = 1");
-    assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
-    assert_eq!(scene.sql(objects), "254|1");
-    let (follower, worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
-    assert_exit(&finish(follower), 1);
     scene.assert_same_as_on_one_machine("out", 1);
     scene.drain(worker);
 }

@@ -245,23 +245,6 @@ fn a_dry_run_reports_count_and_price_and_changes_nothing() {
 }
 
 #[test]
-fn an_invalid_file_name_is_a_failure_of_one_picture() {
-    let folders = Folders::new(2);
-    let long = "n".repeat(250);
-    fs::write(folders.path("in").join(format!("{long}.png")), picture(7)).unwrap();
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStrExt;
-        let name = std::ffi::OsStr::from_bytes(b"x\xff.png");
-        fs::write(folders.path("in").join(name), picture(8)).unwrap();
-    }
-    let output = folders.run(&["--output", "{dir}/{stem}-cutout.{ext}", "--json"]);
-    assert_exit(&output, 1);
-    assert_eq!(json(&output)["failures"], json!({"invalid_parameter": if cfg!(unix) { 2 } else { 1 }}));
-    assert_eq!(folders.outputs().len(), 2);
-}
-
-#[test]
 fn a_run_that_cannot_start_is_refused_with_the_reason() {
     let folders = Folders::new(0);
     let output = folders.run(&[]);

@@ -64,25 +64,6 @@ fn an_object_that_appears_between_two_listings_does_not_get_the_result_of_a_queu
     assert_eq!(server.sql(name_of(&database), to_process).trim(), "20");
 }
 
-#[test]
-fn calls_that_wait_while_the_database_does_not_answer_fail_together() {
-    let Some((server, _, queue)) = empty_queue() else { return };
-    let runtime = runtime();
-    let status = || queue.status(None);
-    server.signal("STOP");
-    let began = Instant::now();
-    let answers = runtime.block_on(futures_util::future::join_all((0..12).map(|_| status())));
-    let took = began.elapsed();
-    server.signal("CONT");
-    assert!(answers.iter().all(Result::is_err), "{answers:?}");
-    // The limit of an answer is 15 s.
-    assert!(took < Duration::from_secs(90), "each waits for itself: {took:?}");
-    while let Err(error) = runtime.block_on(status()) {
-        assert!(began.elapsed() < LONG * 2, "it does not connect again: {error}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// Processes a picture until it is released.
 #[derive(Clone, Default)]
 struct Held {

@@ -1,4 +1,4 @@
-//! Batch runs over a synthetic store: concurrency, stopping, dry runs, memory.
+//! Batch runs over a synthetic store: concurrency, failures, dry runs, memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,8 +28,6 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 #[derive(Debug, Default)]
 struct SyntheticStore {
     keys: usize,
-    /// Latency of a read.
-    latency: Duration,
     put: Mutex<BTreeMap<String, usize>>,
     counts: bool,
     reads: AtomicUsize,
@@ -94,9 +92,6 @@ impl ObjectStore for SyntheticStore {
     {
         async move {
             self.reads.fetch_add(1, Ordering::Relaxed);
-            if !self.latency.is_zero() {
-                tokio::time::sleep(self.latency).await;
-            }
             let meta = meta(location.clone());
             let bytes = Bytes::from(location.to_string());
             Ok(GetResult {
@@ -167,9 +162,6 @@ struct FakeProcessor {
     latency: Duration,
     running: AtomicUsize,
     max_running: AtomicUsize,
-    /// Requests a stop after so many pictures.
-    stop_after: Option<(usize, StopSignal)>,
-    done: AtomicUsize,
     fails: bool,
 }
 
@@ -183,12 +175,6 @@ impl Processor for FakeProcessor {
         self.running.fetch_sub(1, Ordering::SeqCst);
         if self.fails {
             return Err(ProcessError::Fatal("the network could not be loaded".into()));
-        }
-        let done = self.done.fetch_add(1, Ordering::SeqCst) + 1;
-        if let Some((after, stop)) = &self.stop_after
-            && done == *after
-        {
-            stop.request();
         }
         Ok(Processed {
             bytes: picture,
@@ -230,24 +216,19 @@ impl Scene {
         ReportLog::open(&self.folder.path().join("report.jsonl"), "p").unwrap()
     }
 
-    async fn run(&self, processor: &FakeProcessor, stop: &StopSignal, jobs: usize) -> (Summary, Option<String>) {
-        let (report, options) = (self.report(), options());
-        let run = Run { locations: &self.locations, options: &options, jobs, processor, report: &report, stop };
+    async fn run(&self, processor: &FakeProcessor, jobs: usize) -> (Summary, Option<String>) {
+        let (report, options, stop) = (self.report(), options(), StopSignal::default());
+        let run = Run { locations: &self.locations, options: &options, jobs, processor, report: &report, stop: &stop };
         let (summary, error) = run.run(&mut TotalObserver::default()).await;
         (summary, error.map(|error| error.to_string()))
     }
 }
 
 #[tokio::test]
-async fn downloads_overlap_with_processing_and_jobs_bound_the_concurrency() {
-    let scene = Scene::new(SyntheticStore {
-        keys: 60,
-        latency: Duration::from_millis(50),
-        counts: true,
-        ..SyntheticStore::default()
-    });
+async fn jobs_bound_the_concurrency() {
+    let scene = Scene::new(SyntheticStore { keys: 60, counts: true, ..SyntheticStore::default() });
     let processor = FakeProcessor { latency: Duration::from_millis(5), ..FakeProcessor::default() };
-    let (summary, error) = scene.run(&processor, &StopSignal::default(), 2).await;
+    let (summary, error) = scene.run(&processor, 2).await;
     assert_eq!((summary.done, error), (60, None));
     assert_eq!(processor.max_running.load(Ordering::SeqCst), 2);
     let put = scene.store.put.lock().unwrap();
@@ -256,27 +237,10 @@ async fn downloads_overlap_with_processing_and_jobs_bound_the_concurrency() {
 }
 
 #[tokio::test]
-async fn a_stopped_run_finishes_the_pictures_in_progress_and_can_be_resumed() {
-    let scene = Scene::new(SyntheticStore { keys: 300, counts: true, ..SyntheticStore::default() });
-    let stop = StopSignal::default();
-    let processor = FakeProcessor {
-        latency: Duration::from_millis(1),
-        stop_after: Some((100, stop.clone())),
-        ..FakeProcessor::default()
-    };
-    let (first, error) = scene.run(&processor, &stop, 4).await;
-    assert!(first.stopped && error.is_none());
-    assert!((100..110).contains(&first.done), "{first:?}");
-    assert_eq!(scene.store.put.lock().unwrap().len() as u64, first.done);
-    let (second, _) = scene.run(&FakeProcessor::default(), &StopSignal::default(), 4).await;
-    assert_eq!((second.skipped, second.done, second.stopped), (first.done, 300 - first.done, false));
-}
-
-#[tokio::test]
 async fn a_network_that_does_not_load_ends_the_run() {
     let scene = Scene::new(SyntheticStore { keys: 100_000, ..SyntheticStore::default() });
     let processor = FakeProcessor { fails: true, ..FakeProcessor::default() };
-    let (summary, error) = scene.run(&processor, &StopSignal::default(), 2).await;
+    let (summary, error) = scene.run(&processor, 2).await;
     assert_eq!(error.as_deref(), Some("the network could not be loaded"));
     assert_eq!((summary.done, summary.failed), (0, 0));
     assert!(scene.store.reads.load(Ordering::Relaxed) < 1000);
@@ -307,11 +271,11 @@ fn a_million_keys_take_less_than_200_mb() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let scene = Scene::new(SyntheticStore { keys: 1_000_000, ..SyntheticStore::default() });
     let began = std::time::Instant::now();
-    let (summary, error) = runtime.block_on(scene.run(&FakeProcessor::default(), &StopSignal::default(), 8));
+    let (summary, error) = runtime.block_on(scene.run(&FakeProcessor::default(), 8));
     assert_eq!((summary.done, error), (1_000_000, None));
     println!("making: {:.0} MB at most, {:.0} s", peak(), began.elapsed().as_secs_f64());
     let began = std::time::Instant::now();
-    let (summary, _) = runtime.block_on(scene.run(&FakeProcessor::default(), &StopSignal::default(), 8));
+    let (summary, _) = runtime.block_on(scene.run(&FakeProcessor::default(), 8));
     assert_eq!((summary.skipped, summary.done), (1_000_000, 0));
     println!("skipping: {:.0} MB at most, {:.0} s", peak(), began.elapsed().as_secs_f64());
     let began = std::time::Instant::now();

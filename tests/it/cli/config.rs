@@ -43,13 +43,6 @@ fn localhost_is_an_address() {
 }
 
 #[test]
-fn a_missing_configuration_file_is_an_error() {
-    let output = backdrop().args(["config", "--config", "/nowhere/backdrop.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("/nowhere/backdrop.toml: cannot be read"), "{}", stderr(&output));
-}
-
-#[test]
 fn data_dir_may_follow_the_subcommand() {
     let folder = tempfile::tempdir().unwrap();
     let output = backdrop().args(["accounts", "list", "--json", "--data-dir"]).arg(folder.path()).output().unwrap();

@@ -1,21 +1,16 @@
-//! Daemon and command line on a GPU, or on Mesa's lavapipe where there is none, end to end, with the network at a reduced side.
+//! A daemon on a GPU, or on Mesa's lavapipe without a GPU, end to end, with the network at a reduced side.
 #![cfg(unix)]
 
 use super::serve::Running;
-use crate::engine::pipeline::png;
 use crate::model::gpu::{SIDE, adapter, weights};
-use crate::support::command::{backdrop, photo, stderr};
+use crate::support::command::photo;
 use crate::support::hang_guard::until;
-use backdrop::image::Size;
 use backdrop::model::weights::architecture::edge::FEATURES;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Least matte IoU of the two devices.
-const LEAST_IOU: f64 = 0.998;
-
-/// Settings of a daemon or command on `device`, with the weights in `folder`.
+/// Settings of a daemon on `device`, with the weights in `folder`.
 fn variables<'a>(device: &'a str, weights: &'a str) -> [(&'a str, &'a str); 4] {
     [
         ("BACKDROP_DEVICE", device),
@@ -30,45 +25,6 @@ fn saved_weights(folder: &Path) -> String {
     let path = folder.join("weights.safetensors");
     weights().save(&path).expect("it is written");
     path.to_str().expect("a path of text").to_owned()
-}
-
-/// The alpha of a PNG.
-fn alpha(file: &[u8]) -> Vec<f64> {
-    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().expect("a PNG");
-    let mut pixels = vec![0; reader.output_buffer_size().expect("it fits in memory")];
-    reader.next_frame(&mut pixels).expect("a whole PNG");
-    pixels.as_chunks::<4>().0.iter().map(|pixel| f64::from(pixel[3])).collect()
-}
-
-/// Intersection over union of two mattes, as fuzzy sets.
-fn iou(one: &[f64], other: &[f64]) -> f64 {
-    assert_eq!(one.len(), other.len());
-    let sum = |pick: fn(f64, f64) -> f64| one.iter().zip(other).map(|(&a, &b)| pick(a, b)).sum::<f64>();
-    sum(f64::min) / sum(f64::max)
-}
-
-#[test]
-fn the_command_line_gives_the_same_cutout_on_a_gpu() {
-    let Some(adapter) = adapter() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let weights = saved_weights(folder.path());
-    let disc = png(Size::new(300, 200), |x, y| {
-        let inside = x.abs_diff(150).pow(2) + y.abs_diff(100).pow(2) < 60 * 60;
-        let shade = (x / 5) as u8;
-        if inside { [240, 200, 90, 255] } else { [20 + shade, 50, 75 - shade / 2, 255] }
-    });
-    let input = folder.path().join("disc.png");
-    fs::write(&input, disc).unwrap();
-    let [on_cpu, on_gpu] = ["cpu", &adapter.name].map(|device| {
-        let output = folder.path().join(format!("{}.png", device.len()));
-        let mut command = backdrop();
-        command.envs(variables(device, &weights)).arg("remove").arg(&input).arg("-o").arg(&output);
-        let ran = command.output().unwrap();
-        assert!(ran.status.success(), "{device}: {}", stderr(&ran));
-        alpha(&fs::read(&output).unwrap())
-    });
-    let iou = iou(&on_cpu, &on_gpu);
-    assert!(on_cpu.iter().sum::<f64>() > 0.0 && iou >= LEAST_IOU, "{iou}");
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! `backdrop pipe`: frames of requests and replies, refusals, damaged frames, the end of the input.
 
-use crate::support::command::{backdrop, photo, stderr};
+use crate::support::command::{backdrop, fed, photo, stderr};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::process::{Output, Stdio};
 
 /// A request with the picture `file`, if there is one, and another file.
@@ -18,16 +17,7 @@ fn request(id: u64, endpoint: &str, fields: &[(&str, &str)], files: &[(&str, &[u
 
 /// Sends `input` to its end.
 fn run(input: &[u8]) -> Output {
-    let mut child = backdrop()
-        .args(["pipe", "--jobs", "2"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Fails where the process has ended at a damaged frame.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
+    fed(backdrop().args(["pipe", "--jobs", "2"]), input)
 }
 
 /// The replies by id: head and body.

@@ -1,12 +1,11 @@
 //! `backdrop remove`: files, folders, standard input, formats, contact sheets.
 
-use crate::support::command::{backdrop, json, photo, stderr};
+use crate::support::command::{backdrop, fed, json, photo, stderr};
 use crate::support::pictures::decoded;
 use backdrop::image::Size;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::SystemTime;
 
 /// `remove` of these inputs into `output`.
@@ -133,15 +132,8 @@ fn each_mode_is_selected_by_its_name() {
 
 #[test]
 fn a_picture_is_piped_from_standard_input_to_standard_output() {
-    let mut child = backdrop()
-        .args(["remove", "-", "-o", "-", "--endpoint", "mask", "--set", "max_dim=100"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(&fs::read(photo("coffee.jpg")).unwrap()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let arguments = ["remove", "-", "-o", "-", "--endpoint", "mask", "--set", "max_dim=100"];
+    let output = fed(backdrop().args(arguments), &fs::read(photo("coffee.jpg")).unwrap());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     // 8-bit grey, the longer side at 100.
     assert_eq!(png_header(&output.stdout), (100, 67, 0));
@@ -155,9 +147,7 @@ fn a_pipe_that_is_named_is_one_picture() {
     let [output, sheet] = ["cut.png", "sheet.png"].map(|name| folder.path().join(name));
     let mut remove = backdrop();
     remove.args(["remove", "/dev/stdin", "--set", "max_dim=64", "-o"]).arg(&output).arg("--contact-sheet").arg(&sheet);
-    let mut child = remove.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(&fs::read(photo("coffee.jpg")).unwrap()).unwrap();
-    let run = child.wait_with_output().unwrap();
+    let run = fed(&mut remove, &fs::read(photo("coffee.jpg")).unwrap());
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     assert!(is_png(&fs::read(&output).unwrap()));
     assert!(stderr(&run).contains("No contact sheet") && !sheet.exists(), "{}", stderr(&run));

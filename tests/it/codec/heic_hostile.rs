@@ -152,11 +152,6 @@ fn number_widths_that_libheif_ignores_are_refused() {
         let narrow = grid_with_body(b"iloc", |iloc| iloc[4] = width << 4 | 4);
         assert_refused("offsets of another width", &narrow, "0, 4 or 8 bytes");
     }
-    let short = grid_with_body(b"iprp", |iprp| {
-        let at = iprp.windows(4).position(|name| name == b"hvcC").expect("a configuration") + 4;
-        iprp[at + 21] &= !3;
-    });
-    assert_refused("unit lengths of one byte", &short, "four bytes");
 }
 
 /// A picture of one tile of `grid.heic`, to which items are added.

@@ -158,15 +158,6 @@ fn the_given_limits_apply() {
     }
 }
 
-#[test]
-fn the_byte_limit_is_checked_first() {
-    let mut bytes = b"GIF89a".to_vec();
-    bytes.resize((10 << 20) + 1, 0);
-    assert!(matches!(codec::probe(&bytes, &Limits::default()), Err(DecodeError::TooManyBytes { limit: 10_485_760 })));
-    bytes.pop();
-    assert!(matches!(codec::probe(&bytes, &Limits::default()), Err(DecodeError::Unsupported { .. })));
-}
-
 /// A small WebP whose header declares 16384×16384 pixels.
 pub(crate) fn wide_webp() -> Vec<u8> {
     let mut webp = fixture("lossless.webp");

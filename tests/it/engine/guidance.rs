@@ -137,20 +137,12 @@ async fn a_mask_in_place_of_the_networks_decides_what_stays_without_the_network(
     let tested = seen.load(Ordering::SeqCst);
     // Three pixels off the edge of the left block: matting finds the edge.
     let rough = mask(|x, y| if (43..93).contains(&x) && (63..123).contains(&y) { 255 } else { 0 });
-    let files =
-        Files { source: blocks(), background: None, mark: None, mask: Some(rough.clone()), fetch: Duration::ZERO };
+    let files = Files { source: blocks(), background: None, mark: None, mask: Some(rough), fetch: Duration::ZERO };
     let output = pipeline::run(&engine, files, &recipe("remove", &[], true), &call()).await.expect("a subject");
     assert_eq!(seen.load(Ordering::SeqCst), tested, "the network did not run");
     assert_eq!((output.uncertainty, output.model.as_str()), (Some(0.0), "bright-1"));
     let alpha_of = alpha(&output);
     assert!((50..80).all(|x| alpha_of(x, 90) == 255) && (100..240).all(|x| alpha_of(x, 90) == 0));
-    // As it was sent where nothing is solved.
-    let same = run("mask", &[("matting", "none"), ("mask_mode", "Replace")], Some(rough)).await.expect("a subject");
-    let alpha_of = alpha(&same);
-    for (x, y) in everywhere() {
-        let white = (43..93).contains(&x) && (63..123).contains(&y);
-        assert_eq!(alpha_of(x, y), if white { 255 } else { 0 }, "at {x},{y}");
-    }
 }
 
 #[tokio::test]
@@ -161,7 +153,8 @@ async fn a_mask_without_matting_is_the_coverage_as_it_was_sent() {
         (220..222, 90) => 0,
         _ => ((x.saturating_sub(40) * 255 + 80) / 160).min(255) as u8,
     };
-    let output = run("mask", &[("matting", "none")], Some(mask(value))).await.expect("a subject");
+    let fields = [("matting", "none"), ("mask_mode", "Replace")];
+    let output = run("mask", &fields, Some(mask(value))).await.expect("a subject");
     let same = alpha(&output);
     for (x, y) in everywhere() {
         assert_eq!(same(x, y), value(x, y), "at {x},{y}");
@@ -189,14 +182,6 @@ async fn a_colour_profile_does_not_change_a_mask() {
         let (plain, tagged) = (plain.await.expect("a subject"), tagged.await.expect("a subject"));
         assert!(plain.image.bytes == tagged.image.bytes, "{fields:?}: the masks differ");
     }
-}
-
-#[tokio::test]
-async fn the_alpha_of_a_cutout_is_a_mask_whatever_its_colours() {
-    let cutout = png(SIZE, |x, _| if x < 120 { [0, 0, 0, 255] } else { [255, 255, 255, 0] });
-    let output = run("mask", &[("matting", "none")], Some(cutout)).await.expect("a subject");
-    let alpha = alpha(&output);
-    assert!(everywhere().all(|(x, y)| alpha(x, y) == if x < 120 { 255 } else { 0 }));
 }
 
 #[tokio::test]
@@ -260,19 +245,6 @@ async fn the_clean_mask_is_answered_before_matting_and_can_be_sent_back() {
 #[tokio::test]
 async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
     let small = png(Size::new(100, 50), |_, _| [255; 4]);
-    let grey = |value| Some(mask(move |_, _| value));
-    let stroke = || {
-        Some(mask(|x, _| {
-            if x < 100 {
-                0
-            } else if x < 200 {
-                128
-            } else {
-                255
-            }
-        }))
-    };
-    const HINT: (&str, &str) = ("mask_mode", "hint");
     type Case<'a> = (&'a [(&'a str, &'a str)], Option<Bytes>, &'a str, &'a str);
     let cases: Vec<Case<'_>> = vec![
         (
@@ -281,8 +253,7 @@ async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
             "mask_file",
             "\"a mask of 100×50\" (expected one of 240×180, the size of the upright picture)",
         ),
-        (&[("mask_mode", "trimap")], grey(128), "mask_file", "a trimap without foreground"),
-        (&[HINT], grey(128), "mask_file", "a hint without strokes"),
+        (&[("mask_mode", "trimap")], Some(mask(|_, _| 128)), "mask_file", "a trimap without foreground"),
         (&[("box", "10,10,241,20")], None, "box", "corners inside the picture of 240×180"),
         (&[("box", "10,10,10,20")], None, "box", "a pixel or more between them"),
         (&[("box", "50%,10,20%,20")], None, "box", "a pixel or more between them"),
@@ -290,8 +261,6 @@ async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
         (&[("not_point", "10,180")], None, "not_point", "a pixel inside the picture of 240×180"),
         (&[("point", "60,90;7,7"), ("not_point", "7.9,7")], None, "not_point", "another pixel than that of a `point`"),
         (&[("box", "10,10,50,50"), ("point", "50,20")], None, "point", "a pixel inside of `box`"),
-        (&[HINT, ("point", "60,90")], stroke(), "point", "without a black stroke"),
-        (&[HINT, ("not_point", "220,90")], stroke(), "not_point", "without a white stroke"),
     ];
     for (fields, mask, param, why) in cases {
         match run("remove", fields, mask).await {

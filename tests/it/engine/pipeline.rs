@@ -1,6 +1,7 @@
-//! The pipeline with a fake network: results, refusals, deadlines, slots.
+//! The pipeline with a fake network: results, refusals, deadlines.
 
 use crate::engine::support::{begun, config, soon};
+use crate::support::pictures::decoded;
 use crate::support::segmenter;
 use backdrop::codec::{DecodeError, Limits};
 use backdrop::compose::{Resize, Scene};
@@ -55,14 +56,6 @@ fn block() -> Bytes {
     })
 }
 
-fn decoded(output: &Output) -> (Size, Vec<u8>) {
-    let mut reader = png::Decoder::new(std::io::Cursor::new(&output.image.bytes)).read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut pixels).unwrap();
-    assert_eq!(info.color_type, png::ColorType::Rgba);
-    (Size::new(info.width, info.height), pixels)
-}
-
 fn recipe(resize: Resize) -> Recipe {
     Recipe { scene: Scene { resize, ..Scene::default() }, ..Recipe::default() }
 }
@@ -79,31 +72,24 @@ async fn a_picture_passes_every_stage() {
     assert_eq!(output.model, "bright-1");
     assert!((0.0..=1.0).contains(&output.uncertainty.unwrap()));
     assert_eq!(output.warnings, []);
-    let (size, pixels) = decoded(&output);
-    assert_eq!(size, output.image.size);
-    let pixel = |x: usize, y: usize| &pixels[(y * 240 + x) * 4..][..4];
-    assert_eq!(pixel(120, 90), [240, 200, 90, 255], "the subject is kept bit for bit");
-    assert_eq!(pixel(5, 5), [0; 4], "the background is transparent");
-    let (left, top) = (output.subject.unwrap().left.abs_diff(80), output.subject.unwrap().top.abs_diff(60));
-    let (width, height) = (output.subject.unwrap().width.abs_diff(80), output.subject.unwrap().height.abs_diff(60));
-    assert!(left.max(top) <= 8 && width.max(height) <= 16, "{}", output.subject.unwrap());
+    let result = decoded(&output.image.bytes);
+    assert_eq!(result.size(), output.image.size);
+    assert_eq!(result.pixel(120, 90), [240, 200, 90, 255], "the subject is kept bit for bit");
+    assert_eq!(result.pixel(5, 5), [0; 4], "the background is transparent");
+    let subject = output.subject.unwrap();
+    let (left, top) = (subject.left.abs_diff(80), subject.top.abs_diff(60));
+    let (width, height) = (subject.width.abs_diff(80), subject.height.abs_diff(60));
+    assert!(left.max(top) <= 8 && width.max(height) <= 16, "{subject}");
     for (stage, took) in output.timings.stages() {
         assert_eq!(took.is_zero(), ["fetch", "retouch"].contains(&stage.name()), "{}: {took:?}", stage.name());
     }
-}
 
-#[tokio::test]
-async fn the_bounds_of_the_subject_are_in_output_pixels() {
-    let (engine, _) = bright(&config(4, 4));
-    let resize = Resize { width: Some(120), height: Some(120), max_dim: None };
-    let output = pipeline::run(&engine, block(), &recipe(resize), &call()).await.unwrap();
-    assert_eq!(output.image.size, Size::new(120, 120));
     // 240×180 in 120×120: half the size, 15 pixels lower.
-    assert!(
-        output.subject.unwrap().left.abs_diff(40) <= 4 && output.subject.unwrap().top.abs_diff(45) <= 4,
-        "{}",
-        output.subject.unwrap()
-    );
+    let resize = Resize { width: Some(120), height: Some(120), max_dim: None };
+    let resized = pipeline::run(&engine, block(), &recipe(resize), &call()).await.unwrap();
+    let subject = resized.subject.unwrap();
+    assert_eq!(resized.image.size, Size::new(120, 120));
+    assert!(subject.left.abs_diff(40) <= 4 && subject.top.abs_diff(45) <= 4, "{subject}");
 }
 
 #[tokio::test]
@@ -130,8 +116,8 @@ async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
     assert!(output.uncertainty.unwrap().abs() < f32::EPSILON);
     assert_eq!(output.warnings, [Warning::OwnAlphaKept]);
     assert_eq!((output.subject.unwrap().left, output.subject.unwrap().width), (10, 54));
-    let (_, pixels) = decoded(&output);
-    for (x, pixel) in (0..64).zip(pixels.as_chunks::<4>().0) {
+    let result = decoded(&output.image.bytes);
+    for (x, pixel) in (0..64).zip(result.pixels().as_chunks::<4>().0) {
         assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
     }
 
@@ -148,8 +134,8 @@ async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
     anew.cut_mut().unwrap().keep_alpha = false;
     let output = pipeline::run(&engine, half, &anew, &call()).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), before + 2);
-    let (_, pixels) = decoded(&output);
-    assert_eq!((&pixels[..4], &pixels[60 * 4..61 * 4]), (&[255; 4][..], &[0; 4][..]));
+    let result = decoded(&output.image.bytes);
+    assert_eq!((result.pixel(0, 0), result.pixel(60, 0)), ([255; 4], [0; 4]));
 }
 
 #[tokio::test]
@@ -173,8 +159,8 @@ async fn the_crop_of_a_picture_with_a_translucent_pixel_is_that_of_an_opaque_one
         let (opaque, stray, cutout) = (run(file(255, 255)).await, run(file(255, 254)).await, run(file(0, 255)).await);
         assert_eq!(stray.subject, opaque.subject, "{fields:?}");
         assert!(stray.image.bytes == opaque.image.bytes, "{fields:?}: the files differ");
-        let (_, pixels) = decoded(&cutout);
-        assert_eq!(pixels[..4], [0; 4], "{fields:?}: the crop of a cutout keeps its transparency");
+        let corner = decoded(&cutout.image.bytes).pixel(0, 0);
+        assert_eq!(corner, [0; 4], "{fields:?}: the crop of a cutout keeps its transparency");
     }
 }
 
@@ -200,11 +186,8 @@ async fn high_recall_segments_a_copy_in_the_same_batch_and_only_adds() {
     recipe.cut_mut().unwrap().matting.method = Method::None;
     let once = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
     assert_eq!(batches.try_iter().collect::<Vec<_>>(), [1]);
-    assert!(
-        once.subject.unwrap().left == 0 && once.subject.unwrap().width.abs_diff(120) <= 4,
-        "{}",
-        once.subject.unwrap()
-    );
+    let half = once.subject.unwrap();
+    assert!(half.left == 0 && half.width.abs_diff(120) <= 4, "{half}");
 
     recipe.cut_mut().unwrap().detect = Detect::HighRecall;
     let both = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
@@ -259,9 +242,8 @@ async fn product_v1_also_segments_tiles_along_the_edge() {
     let crops = seen.load(Ordering::SeqCst) - tested;
     // The picture, its subject and at least a tile.
     assert!((3..=18).contains(&crops), "{crops}");
-    let (_, pixels) = decoded(&output);
-    assert_eq!(pixels[(90 * 240 + 120) * 4..][..4], [240, 200, 90, 255]);
-    assert_eq!(pixels[(5 * 240 + 5) * 4..][..4], [0; 4]);
+    let result = decoded(&output.image.bytes);
+    assert_eq!((result.pixel(120, 90), result.pixel(5, 5)), ([240, 200, 90, 255], [0; 4]));
 }
 
 /// A network that segments what is bright: exactly in crops; in the whole picture 7 pixels too wide, with a spot in its
@@ -298,8 +280,8 @@ async fn coverage_beside_the_block(engine: Option<CutEngine>, model: InferenceMo
     cut.engine = engine;
     cut.network = model.into();
     let output = pipeline::run(&imprecise, block(), &recipe, &call()).await.unwrap();
-    let (_, pixels) = decoded(&output);
-    let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
+    let result = decoded(&output.image.bytes);
+    let coverage = |x, y| result.pixel(x, y)[3];
     assert_eq!((coverage(120, 90), coverage(220, 20)), (255, 0), "{engine:?}, {model:?}");
     ([coverage(164, 90), coverage(120, 124)], output.model)
 }
@@ -360,26 +342,6 @@ async fn invalid_and_too_large_pictures_are_refused_before_the_network() {
 }
 
 #[tokio::test]
-async fn a_picture_waits_for_its_slot_and_frees_it_at_its_end() {
-    let (engine, _) = bright(&config(1, 4));
-    engine.ready().await.unwrap();
-    // All megapixels, and those that are reserved for small pictures.
-    let mut held = Vec::new();
-    for pixels in [64_000_000, 1, 1] {
-        held.push(engine.admit(Tenant::default(), pixels, soon()).await.unwrap());
-    }
-    let call = Call { deadline: Instant::now() + Duration::from_millis(20), ..call() };
-    let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;
-    assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
-    drop(held);
-    assert!(
-        pipeline::run(&engine, block(), &recipe(Resize::default()), &Call { deadline: soon(), ..call }).await.is_ok()
-    );
-    let all = engine.admit(Tenant::default(), 64_000_000, Instant::now()).await;
-    assert!(all.is_ok(), "the picture still holds its slot");
-}
-
-#[tokio::test]
 async fn the_deadline_applies_to_every_stage() {
     // The only worker is busy: the request cannot even be probed.
     let (engine, _) = bright(&EngineConfig { cpu_workers: 1, ..config(4, 4) });
@@ -394,24 +356,4 @@ async fn the_deadline_applies_to_every_stage() {
     assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
     open.send(()).unwrap();
     blocker.await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_mixed_requests_lose_none() {
-    let (engine, _) = bright(&EngineConfig { max_megapixels_in_flight: 1, ..config(16, 8) });
-    let requests: Vec<_> = (0..200)
-        .map(|index| {
-            let engine = engine.clone();
-            let lane = if index % 3 == 0 { Lane::Bulk } else { Lane::Interactive };
-            let resize = Resize { max_dim: (index % 2 == 0).then_some(100), ..Resize::default() };
-            tokio::spawn(
-                async move { pipeline::run(&engine, block(), &recipe(resize), &Call { lane, ..call() }).await },
-            )
-        })
-        .collect();
-    for request in requests {
-        request.await.unwrap().expect("a picture");
-    }
-    let all = engine.admit(Tenant::default(), 1_000_000, Instant::now()).await;
-    assert!(all.is_ok(), "every slot was released");
 }

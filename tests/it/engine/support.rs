@@ -91,6 +91,8 @@ pub(crate) struct Gated {
     pub(crate) counts: Arc<Counts>,
     entered: UnboundedReceiver<Vec<u8>>,
     orders: mpsc::Sender<Order>,
+    /// The answer to the picture of [`Self::busy`]; dropped, its ticket would be cancelled.
+    first: Option<Pending<Result<Segmented, EngineError>>>,
 }
 
 impl Gated {
@@ -103,7 +105,15 @@ impl Gated {
             let order = inbox.lock().unwrap().recv().expect("the sender is open");
             order(ids)
         });
-        Self { engine, counts, entered, orders }
+        Self { engine, counts, entered, orders, first: None }
+    }
+
+    /// Starts an engine whose device has picture 0.
+    pub(crate) async fn busy(config: &EngineConfig) -> Self {
+        let mut gated = Self::start(config);
+        gated.first = Some(queued(&gated.engine, 0, Lane::Interactive).await);
+        assert_eq!(gated.batch().await, [0]);
+        gated
     }
 
     /// The next batch that reaches the device.

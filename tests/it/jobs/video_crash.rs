@@ -10,19 +10,38 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backdrop::engine::Engine;
-use backdrop::jobs::{Created, Deps, JobState, JobView, Jobs, JobsConfig, NewJob, VideoWorker};
+use backdrop::jobs::results::Results;
+use backdrop::jobs::secret::DaemonSecret;
+use backdrop::jobs::{
+    Created, DeliveryOutcome, Deps, Job, JobState, JobView, Jobs, JobsConfig, NewJob, ResultStoreError, VideoWorker,
+    WebhookTransport,
+};
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::store::{self, RedbStore, Store};
 use backdrop::video::VideoConfig;
+use futures_util::future::BoxFuture;
 use rand::Rng;
 
-use crate::jobs::crash::{FolderStore, PrintedWebhooks};
 use crate::store::support::{account, apply, open_released};
 use crate::support::child_process::{child, child_input};
 use crate::support::tier::rounds;
 use crate::video::support::{boxed, cut, engine, made, recipe};
 
 pub(super) const KEY: &str = "key_1";
+
+/// The jobs of these tests have no webhooks.
+#[derive(Debug)]
+struct NoWebhooks;
+
+impl WebhookTransport for NoWebhooks {
+    fn body<'a>(&'a self, _: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>> {
+        unreachable!("no job has a webhook")
+    }
+
+    fn deliver<'a>(&'a self, _: &'a Job, _: &'a str, _: &'a str, _: Vec<u8>) -> BoxFuture<'a, DeliveryOutcome> {
+        unreachable!("no job has a webhook")
+    }
+}
 
 async fn start(data_dir: &Path) -> (Store, Jobs) {
     start_on(data_dir, engine()).await
@@ -33,11 +52,12 @@ pub(super) async fn start_on(data_dir: &Path, engine: Engine) -> (Store, Jobs) {
     let file = store::file_in(data_dir);
     let store = open_released(&file);
     let store = Store::file(store, 1_000_000).expect("the store loads");
+    let secret = DaemonSecret::open(data_dir).expect("a secret");
     let deps = Deps {
         store: store.clone(),
-        results: Arc::new(FolderStore(data_dir.join("kept"))),
+        results: Arc::new(Results::open(None, data_dir, &secret).expect("a folder")),
         worker: Arc::new(VideoWorker::new(engine, VideoConfig::default())),
-        webhooks: Arc::new(PrintedWebhooks),
+        webhooks: Arc::new(NoWebhooks),
     };
     let jobs = Jobs::start(deps, &JobsConfig::default(), data_dir).await.expect("it starts");
     (store, jobs)
@@ -98,7 +118,7 @@ pub(super) async fn created(jobs: &Jobs, clip: &Path) -> JobView {
 async fn a_clip_whose_daemon_is_killed_at_random_moments_has_the_same_result() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data_dir = folder.path().join("data");
-    std::fs::create_dir_all(data_dir.join("kept")).expect("it is new");
+    std::fs::create_dir(&data_dir).expect("it is new");
     let name = data_dir.to_str().expect("a plain path");
     drop(apply(&RedbStore::open(&store::file_in(&data_dir)).expect("a new store"), account("acme")));
     // Ten segments, with sound.
@@ -111,9 +131,10 @@ async fn a_clip_whose_daemon_is_killed_at_random_moments_has_the_same_result() {
     let expected = std::fs::read(uninterrupted.file).expect("it was made");
 
     let assert_same = |shown: &JobView| {
-        let kept = std::fs::read(data_dir.join("kept").join(&shown.job.id)).expect("it is kept");
-        assert!(kept == expected, "{} bytes, without kills {} others", kept.len(), expected.len());
         let result = shown.job.result.as_ref().expect("it is done");
+        let object = result.object.as_ref().expect("it is kept");
+        let kept = std::fs::read(data_dir.join("results").join(object)).expect("it is kept");
+        assert!(kept == expected, "{} bytes, without kills {} others", kept.len(), expected.len());
         assert_eq!((result.frames, result.seconds(), shown.progress), (200, 20.0, 100));
         assert_eq!(shown.job.warnings, [""; 0]);
     };

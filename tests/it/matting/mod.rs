@@ -1,8 +1,7 @@
-//! Matting: agreement with PyMatting, halos, recall, opaque subjects, reproducibility, thin pictures.
+//! Matting: agreement with PyMatting, halos, opaque subjects, reproducibility, thin pictures.
 
 pub(crate) mod closed_form;
 pub(crate) mod halo;
-pub(crate) mod high_recall;
 pub(crate) mod product;
 pub(crate) mod reproducible;
 pub(crate) mod thin_pictures;

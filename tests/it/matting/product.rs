@@ -1,10 +1,7 @@
 //! `engine=product-v1`: hard edges without background colour; closed holes.
 
-use crate::support::command::{backdrop, photo, stderr};
-use crate::support::pictures::decoded;
 use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting::{self, Options};
-use std::path::Path;
 
 const SIZE: Size = Size::new(400, 300);
 const GRID: Size = Size::new(200, 150);
@@ -56,27 +53,4 @@ fn a_hole_without_background_in_it_is_closed() {
     for opaque in [true, false] {
         assert_eq!(cut(opaque).pixel(180, 150), [60, 40, 90, 255], "opaque: {opaque}");
     }
-}
-
-/// Runs the real network on a photo.
-fn removed(folder: &Path, name: &str, fields: &[&str]) -> Frame {
-    let output = folder.join(name);
-    let sets = fields.iter().flat_map(|field| ["--set", field]);
-    let ran = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(sets).output().unwrap();
-    assert!(ran.status.success(), "{}", stderr(&ran));
-    decoded(&std::fs::read(output).unwrap())
-}
-
-#[test]
-fn product_v1_gives_a_photo_hard_edges() {
-    let folder = tempfile::tempdir().unwrap();
-    let plain = removed(folder.path(), "plain.png", &[]);
-    let product = removed(folder.path(), "product.png", &["engine=product-v1"]);
-    let again = removed(folder.path(), "again.png", &["engine=product-v1"]);
-    assert!(product.pixels() == again.pixels(), "a repeated request gave other pixels");
-    assert_eq!(plain.size(), product.size());
-    let (soft, hard) = (partly_covered(&plain), partly_covered(&product));
-    assert!(hard > 0 && hard * 2 < soft, "{hard} of {soft}");
-    let kept = |frame: &Frame| frame.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 127).count();
-    assert!(kept(&product).abs_diff(kept(&plain)) * 10 < kept(&plain), "the subject differs");
 }

@@ -2,8 +2,8 @@
 
 #![cfg(unix)]
 
-use crate::cli::serve::Daemon;
-use crate::support::command::{http_client, photo};
+use crate::cli::serve::Running;
+use crate::support::command::photo;
 use backdrop::model::weights::Weights;
 use backdrop::recipe::InferenceMode;
 use futures_util::future::join_all;
@@ -13,45 +13,29 @@ use std::fs;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
-
-/// A daemon with the embedded network, on the CPU.
-struct Running {
-    _daemon: Daemon,
-    url: String,
-    client: reqwest::Client,
-    _folder: TempDir,
+/// A daemon with the embedded network, on the CPU, and its folder.
+fn start(workers: &str, max_batch: &str) -> (Running, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [
+        ("BACKDROP_ENGINE_CPU_WORKERS", workers),
+        ("BACKDROP_ENGINE_MAX_BATCH", max_batch),
+        ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"),
+    ];
+    (Running::start(folder.path(), &settings), folder)
 }
 
-impl Running {
-    fn start(workers: &str, max_batch: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = [
-            ("BACKDROP_BOOTSTRAP_KEY", KEY),
-            ("BACKDROP_DEVICE", "cpu"),
-            ("BACKDROP_ENGINE_CPU_WORKERS", workers),
-            ("BACKDROP_ENGINE_MAX_BATCH", max_batch),
-            ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"),
-        ];
-        let mut daemon = Daemon::start_with(folder.path(), &settings);
-        let url = format!("http://{}/remove", daemon.address());
-        Self { _daemon: daemon, url, client: http_client().build().expect("a client"), _folder: folder }
-    }
+async fn send(daemon: &Running, case: &Case, model: &str) -> reqwest::Response {
+    let file = Part::bytes(fs::read(photo(case.photo)).unwrap());
+    let form = Form::new().part("file", file).text(case.field, case.value).text("max_dim", "300");
+    let request = daemon.post("/remove").header("x-service-model", case.model.of(model)).multipart(form);
+    request.timeout(Duration::from_secs(120)).send().await.expect("an answer")
+}
 
-    async fn send(&self, case: &Case, model: &str) -> reqwest::Response {
-        let file = Part::bytes(fs::read(photo(case.photo)).unwrap());
-        let form = Form::new().part("file", file).text(case.field, case.value).text("max_dim", "300");
-        let pinned = case.model.of(model);
-        let request = self.client.post(&self.url).bearer_auth(KEY).header("x-service-model", pinned).multipart(form);
-        request.timeout(Duration::from_secs(120)).send().await.expect("an answer")
-    }
-
-    async fn cut(&self, case: &Case, model: &str) -> Vec<u8> {
-        let response = self.send(case, model).await;
-        assert_eq!(response.status(), StatusCode::OK, "{case:?}");
-        assert_eq!(response.headers()["x-service-model"], *case.model.of(&Weights::embedded().model()));
-        response.bytes().await.expect("the whole answer").to_vec()
-    }
+async fn cut(daemon: &Running, case: &Case, model: &str) -> Vec<u8> {
+    let response = send(daemon, case, model).await;
+    assert_eq!(response.status(), StatusCode::OK, "{case:?}");
+    assert_eq!(response.headers()["x-service-model"], *case.model.of(&Weights::embedded().model()));
+    response.bytes().await.expect("the whole answer").to_vec()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +67,10 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
     cases.retain(|case| case.photo != "chelsea.png" || case.model != InferenceMode::Quality);
 
     // One thread, one picture at a time; the first request arrives while the network is still loading.
-    let alone = Running::start("1", "1");
+    let (alone, _folder) = start("1", "1");
     let mut expected = Vec::new();
     for case in &cases {
-        expected.push(alone.cut(case, name).await);
+        expected.push(cut(&alone, case, name).await);
     }
     // Two settings may have equal results for one photo, but not for all. `decontaminate` changes none of these photos.
     let setting = |case: &Case| (case.field, case.value, case.model);
@@ -103,16 +87,16 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
             settings[other]
         );
     }
-    let refused = alone.send(&cases[0], "another-model").await;
+    let refused = send(&alone, &cases[0], "another-model").await;
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     drop(alone);
 
     // Three threads, and batches in arbitrary composition.
-    let busy = Running::start("3", "8");
+    let (busy, _folder) = start("3", "8");
     for round in 0..3 {
         let mut order: Vec<usize> = (0..cases.len()).chain(0..cases.len()).collect();
         order.rotate_left(round);
-        let answers = join_all(order.iter().map(|&index| busy.cut(&cases[index], &model))).await;
+        let answers = join_all(order.iter().map(|&index| cut(&busy, &cases[index], &model))).await;
         for (index, answer) in order.into_iter().zip(answers) {
             assert!(answer == expected[index], "{:?} differs in round {round}", cases[index]);
         }

@@ -1,14 +1,9 @@
 //! Very thin and small pictures: a cutout or no subject, and an unknown band of the usual width.
 
-use crate::engine::pipeline::{call, png};
-use crate::engine::support::config;
 use crate::support::segmenter;
-use backdrop::engine::Engine;
 use backdrop::image::{Buffer, Frame, RawMask, Rect, Size, Trimap};
 use backdrop::matting::clean::clean_without_colors;
 use backdrop::matting::{self, Hair, NoSubject, Options, trimap};
-use backdrop::pipeline::{self, PipelineError};
-use backdrop::recipe::Recipe;
 
 /// The network's grid.
 const GRID: Size = Size::new(384, 384);
@@ -56,20 +51,12 @@ fn thin_pictures_are_cut_out_with_all_options() {
                 Err(NoSubject) => assert!(size.area() < 64, "{size}: half of it is subject"),
             }
         }
-    }
-}
-
-#[tokio::test]
-async fn thin_pictures_pass_every_stage() {
-    let engine = Engine::start(&config(4, 4), segmenter::factory_by_frame("half-1", |frame| half(frame.size())));
-    for (width, height) in SHAPES {
-        let size = Size::new(width, height);
-        let picture = frame(size);
-        let bytes = png(size, |x, y| picture.pixel(x, y));
-        match pipeline::run(&engine, bytes, &Recipe::default(), &call()).await {
-            Ok(output) => assert_eq!(output.image.size, size),
-            Err(PipelineError::NoSubject(_)) => assert!(size.area() < 64, "{size}: half of it is subject"),
-            Err(error) => panic!("{size}: {error}"),
-        }
+        let everything = segmenter::mask(GRID, |_, _| 1.0);
+        let whole = matting::cut_out(frame(size), &everything, &Options::default()).expect("a subject");
+        assert_eq!(
+            whole.frame().pixels(),
+            frame(size).pixels(),
+            "{size}: a subject that fills the picture is the picture"
+        );
     }
 }

@@ -41,7 +41,7 @@ fn normalised(colour: [u8; 3], range: f32, (mean, deviation): ([f32; 3], [f32; 3
 }
 
 /// A type, and conventions in TOML.
-pub(crate) fn settings(kind: ModelType, conventions: &[(&str, &str)]) -> Adding {
+fn settings(kind: ModelType, conventions: &[(&str, &str)]) -> Adding {
     let conventions = conventions.iter().map(|(key, value)| {
         let table: toml::Table = toml::from_str(&format!("value = {value}")).expect("a value");
         ((*key).to_owned(), table["value"].clone())

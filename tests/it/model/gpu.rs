@@ -7,7 +7,7 @@
 use crate::model::retouch_support::{crop, largest_difference, small_picture, spread, thinned};
 use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, RawMask, Size};
-use backdrop::model::device::{Adapter, AdapterKind, DeviceChoice, SelectedDevice, adapters, select};
+use backdrop::model::device::{Adapter, adapters};
 use backdrop::model::weights::architecture::{Network, fgnet};
 use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{
@@ -122,18 +122,4 @@ fn retouching_on_an_adapter_agrees_with_the_cpu() {
     assert!(spread(&expected) > 10.0 * TOLERANCE, "the reference is flat");
     let faces = |retoucher: &dyn Retoucher| retoucher.faces(&picture, FaceSearch::All).expect("both compute").len();
     assert_eq!(faces(&gpu), faces(&cpu));
-}
-
-#[test]
-fn a_software_adapter_is_used_only_by_name() {
-    let Some(adapter) = adapter() else { return };
-    let named = select(&DeviceChoice::Named(adapter.name.clone())).expect("it was just listed");
-    assert_eq!(named, SelectedDevice::Gpu(adapter.clone()));
-    if adapter.kind == AdapterKind::Software {
-        assert_eq!(select(&DeviceChoice::Auto), Ok(SelectedDevice::Cpu));
-        let refusal = select(&DeviceChoice::Gpu).expect_err("there is no real GPU");
-        assert!(refusal.to_string().contains(&adapter.name), "{refusal}");
-    } else {
-        assert_eq!(select(&DeviceChoice::Auto), Ok(SelectedDevice::Gpu(adapter)));
-    }
 }

@@ -135,24 +135,3 @@ fn a_batch_gives_the_same_masks_as_single_pictures_bit_for_bit() {
         assert_eq!(batch, segment(&mut together, &frames.iter().collect::<Vec<_>>()), "{isa}, second time");
     }
 }
-
-#[test]
-fn a_mask_does_not_depend_on_the_number_of_threads() {
-    let frame = scene();
-    for isa in isa::available() {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-            pool.install(|| segment(&mut segmenter(isa), &[&frame]).remove(0))
-        };
-        let alone = run(1);
-        assert_eq!(alone, run(2), "{isa}");
-        assert_eq!(alone, run(5), "{isa}");
-    }
-}
-
-#[test]
-fn a_segmenter_names_its_model_and_its_device() {
-    let segmenter = segmenter(Isa::Portable);
-    assert_eq!(segmenter.model(), "fgnet-384/10");
-    assert!(segmenter.device().starts_with("CPU (portable, "), "{}", segmenter.device());
-}

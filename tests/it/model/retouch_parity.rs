@@ -2,7 +2,7 @@
 //! before decoding.)
 
 use backdrop::image::Size;
-use backdrop::model::{CpuRetoucher, FaceCrop, FaceSearch, Factor, Retoucher};
+use backdrop::model::{CpuRetoucher, Factor, Retoucher};
 use backdrop_kernels::conv::Isa;
 
 use crate::model::retouch_support::{crop, enlarged, largest_difference, restoration, small_picture, spread, thinned};
@@ -49,28 +49,4 @@ fn the_restorer_agrees_with_pytorch() {
     let original = expected.clone();
     expected.rotate_right(3);
     assert!(largest_difference(&original, &expected) > 10.0 * RESTORATION, "a shift by one pixel was accepted");
-}
-
-#[test]
-fn a_face_of_another_size_is_refused() {
-    for pixels in [0, 1, 255 * 256, 257 * 256] {
-        let error = CpuRetoucher::default().restoration(&FaceCrop(vec![[0.5; 3]; pixels]));
-        assert!(error.is_err(), "{pixels} pixels were accepted as a face crop");
-    }
-}
-
-#[test]
-fn a_retoucher_can_be_used_by_several_threads_at_once() {
-    let retoucher = CpuRetoucher::default();
-    let run = || {
-        let large = retoucher.enlarged(small_picture(), Factor::Two).expect("the CPU does not fail");
-        let faces = retoucher.faces(&large, FaceSearch::All).expect("the CPU does not fail");
-        (large.pixels().to_vec(), faces, retoucher.restoration(&crop()).expect("the CPU does not fail"))
-    };
-    let alone = run();
-    let together: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
-    });
-    assert!(together.iter().all(|answer| *answer == alone));
 }

@@ -11,14 +11,8 @@ const GROWTH: f64 = 1000.0;
 const SETTLED: f64 = 20_000.0;
 /// Requests beyond [`SETTLED`] over which the line of least squares distinguishes [`GROWTH`] from noise.
 const ENOUGH: f64 = 50_000.0;
-/// Requests beyond [`SETTLED`] over which the line, less its uncertainty, shows larger growth.
-const FEW: f64 = 20_000.0;
 /// A run of this length or more must have [`ENOUGH`].
 const HOUR: Duration = Duration::from_secs(3600);
-/// Parts of the samples whose means give the uncertainty, because consecutive samples are not independent.
-const PARTS: usize = 8;
-/// Standard errors below which 99.9 % of slopes of [`PARTS`] means remain (Student's distribution).
-const QUANTILE: f64 = 5.2;
 /// Bytes by which memory may differ in a shorter run in addition to [`GROWTH`].
 const NOISE: f64 = 48e6;
 
@@ -44,22 +38,6 @@ pub(super) fn slope(samples: &[Sample]) -> f64 {
     if below > 0.0 { above / below } else { 0.0 }
 }
 
-/// Bytes a request by which [`slope`] may exceed the true growth, from the residuals of the line.
-fn uncertainty(samples: &[Sample]) -> f64 {
-    let parts = samples.chunks(samples.len().div_ceil(PARTS));
-    let means = parts.map(|part| {
-        let (requests, memory) = (mean(part, |sample| sample.requests), mean(part, |sample| sample.memory));
-        Sample { requests, memory, descriptors: 0 }
-    });
-    let means: Vec<_> = means.collect();
-    let (x, y) = (mean(&means, |sample| sample.requests), mean(&means, |sample| sample.memory));
-    let slope = slope(&means);
-    let residual = |sample: &Sample| sample.memory - y - slope * (sample.requests - x);
-    let residuals: f64 = means.iter().map(|sample| residual(sample).powi(2)).sum();
-    let spread: f64 = means.iter().map(|sample| (sample.requests - x).powi(2)).sum();
-    QUANTILE * (residuals / (means.len() as f64 - 2.0) / spread).sqrt()
-}
-
 /// The samples after [`SETTLED`] requests, and the number of requests from the first to the last of them.
 fn settled(samples: &[Sample]) -> (&[Sample], f64) {
     let settled = &samples[samples.partition_point(|sample| sample.requests < SETTLED)..];
@@ -70,12 +48,10 @@ fn settled(samples: &[Sample]) -> (&[Sample], f64) {
     (settled, requests)
 }
 
-/// Least bytes of memory a request after [`SETTLED`] requests: the slope of the line, less its uncertainty if fewer than
-/// [`ENOUGH`] requests follow; `None` if fewer than [`FEW`] follow.
+/// Bytes of memory a request after [`SETTLED`] requests; `None` if fewer than [`ENOUGH`] follow.
 pub(super) fn settled_slope(samples: &[Sample]) -> Option<f64> {
     let (settled, requests) = settled(samples);
-    let margin = || if requests >= ENOUGH { 0.0 } else { uncertainty(settled) };
-    (requests >= FEW).then(|| slope(settled) - margin())
+    (requests >= ENOUGH).then(|| slope(settled))
 }
 
 /// Fails when memory grows by more than [`GROWTH`] with each request, by the line of least squares or, in a short run, from the first
@@ -126,12 +102,6 @@ fn the_slope_is_that_of_the_line() {
 fn a_leak_fails_a_run_by_its_length() {
     assert!(passes(100_000, |requests| 900.0 * requests));
     assert!(!passes(100_000, |requests| 1100.0 * requests));
-    // Long enough for the line, less its uncertainty.
-    let noise = |requests: f64| 15e6 * (requests % 9000.0) / 9000.0;
-    assert!(passes(60_000, |requests| 900.0 * requests));
-    assert!(!passes(60_000, |requests| 1100.0 * requests));
-    assert!(passes(60_000, |requests| 1100.0 * requests + noise(requests)));
-    assert!(!passes(60_000, |requests| 2000.0 * requests + noise(requests)));
     // Too short for the line.
     assert!(passes(30_000, |requests| 1100.0 * requests));
     assert!(!passes(30_000, |requests| 4000.0 * requests));

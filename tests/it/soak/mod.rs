@@ -1,7 +1,7 @@
 //! A daemon under mixed load from 16 clients and all disturbances, and a checker of its promises (`make soak`).
 //!
 //! Clients send pictures to every endpoint and drop-in route, files and URLs in batches, clips, hostile pictures, presets and
-//! queries; origins misbehave; clients disconnect, cancel and delete jobs, send and read slowly, and repeat unanswered requests
+//! queries; origins misbehave; clients disconnect, cancel and delete jobs, and repeat unanswered requests
 //! under their `Idempotency-Key`. The daemon is killed, its key is replaced, its disk is full for a while, its clock is set. The
 //! checker counts: every acknowledged picture and clip is billed once, presets are stored with the acknowledged parameters,
 //! replaced keys are refused, all clips have equal bytes, no answer is unplanned, and the last daemon's memory and descriptors
@@ -17,7 +17,6 @@ mod growth;
 mod inputs;
 mod pictures;
 mod presets;
-mod slow;
 mod traffic;
 
 use crate::daemon::memory::KEY;
@@ -40,7 +39,7 @@ const LIFE: Duration = Duration::from_secs(20);
 const CALM: Duration = Duration::from_secs(30);
 /// A run of this length or more must have requests of every path and samples of memory after the last kill.
 const LONG: Duration = Duration::from_secs(300);
-/// Descriptors in addition to the first sample's: for each client a connection, its replacement, and a slow connection.
+/// Descriptors in addition to the first sample's: for each client a connection, its replacement, and one that was dropped.
 const MORE_DESCRIPTORS: usize = 3 * CLIENTS;
 /// Milliseconds in which 99 of 100 pictures are answered after the last kill, including a full disk of five seconds.
 const P99: u64 = 10_000;
@@ -167,7 +166,7 @@ async fn on_a_small_disk() {
             growth::slope(&samples)
         );
         let settled = growth::settled_slope(&samples);
-        println!("after it has settled: {settled:.0?} bytes for each, at least; {} descriptors", last.descriptors);
+        println!("after it has settled: {settled:.0?} bytes for each; {} descriptors", last.descriptors);
     }
     let unplanned = &answered.unplanned;
     assert!(unplanned.is_empty(), "{} unplanned: {:#?}", unplanned.len(), &unplanned[..unplanned.len().min(20)]);

@@ -68,7 +68,7 @@ impl Answered {
 }
 
 /// Outcome of an attempt.
-pub(super) enum Outcome {
+enum Outcome {
     /// A planned status, and the body.
     Planned(u16, Bytes),
     /// The request must be sent again.
@@ -118,11 +118,6 @@ impl Traffic {
         lock(&self.disk_was_full).is_some_and(|at| at + RECOVERY > began)
     }
 
-    /// Host and port of the daemon.
-    pub(super) fn address(&self) -> &str {
-        self.url.trim_start_matches("http://")
-    }
-
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
@@ -148,7 +143,7 @@ impl Traffic {
 
     /// Classifies the answer to an attempt that began at `began` with `key`. A request is repeated after a lost connection, 429,
     /// an invalid key that was replaced meanwhile, and 503 on a full disk.
-    pub(super) fn classified(
+    fn classified(
         &self,
         what: &str,
         planned: &[u16],
@@ -271,7 +266,7 @@ impl Traffic {
                 return;
             }
             let (name, dice) = (format!("{number}-{turn}"), &mut dice);
-            match dice.random_range(0..80) {
+            match dice.random_range(0..75) {
                 0..=39 => self.cut_out(&name, dice).await,
                 40..=42 => self.restore_face(&name).await,
                 43..=46 => self.drop_in(&name, dice).await,
@@ -282,13 +277,10 @@ impl Traffic {
                 57 => self.cut_clip(&name, dice).await,
                 58 => self.cancel_clip(&name, dice).await,
                 59..=63 => self.send_hostile(dice).await,
-                64 | 65 => self.send_head_slowly(dice).await,
-                66 | 67 => self.send_body_slowly(&name, dice).await,
-                68 => self.read_slowly(&name, dice).await,
                 // An account has a thousand presets at most.
-                69..=73 => self.change_preset(format!("{number}-{}", turn % 40), dice).await,
-                74 => self.estimate().await,
-                75 => self.request_bulk_run().await,
+                64..=68 => self.change_preset(format!("{number}-{}", turn % 40), dice).await,
+                69 => self.estimate().await,
+                70 => self.request_bulk_run().await,
                 _ => self.query().await,
             }
         }

@@ -1,4 +1,4 @@
-//! Addresses that are not public, in every notation that a URL allows, are refused.
+//! Addresses that are not public, in every notation that a URL allows, are refused. `src/source` tests the blocks of addresses.
 
 use backdrop::image::{SourceUrl, UrlError};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, Resolve};
@@ -24,7 +24,6 @@ impl Resolve for PrivateResolver {
         let ip = match host {
             host if host.starts_with("metadata") => "169.254.169.254",
             host if host.starts_with("ip6") => "::1",
-            host if host.ends_with(".internal") => "10.0.0.1",
             _ => "127.0.0.1",
         };
         Box::pin(async move { Ok(vec![ip.parse().expect("an address")]) })
@@ -34,22 +33,15 @@ impl Resolve for PrivateResolver {
 const URLS: &[(&str, Refused)] = &[
     // The loopback in every notation.
     ("https://127.0.0.1/", At("127.0.0.1")),
-    ("https://127.0.0.1:8443/a.png", At("127.0.0.1")),
-    ("https://127.255.255.254/", At("127.255.255.254")),
     ("https://127.1/", At("127.0.0.1")),
-    ("https://127.0.1/", At("127.0.0.1")),
     ("https://2130706433/", At("127.0.0.1")),
     ("https://017700000001/", At("127.0.0.1")),
     ("https://0x7f000001/", At("127.0.0.1")),
-    ("https://0X7F000001/", At("127.0.0.1")),
     ("https://0x7f.0.0.1/", At("127.0.0.1")),
-    ("https://0x7f.1/", At("127.0.0.1")),
     ("https://0177.0.0.1/", At("127.0.0.1")),
     ("https://0000000177.0x0.0.01/", At("127.0.0.1")),
     ("https://127.0.0.1./", At("127.0.0.1")),
-    ("https://0x7f000001./", At("127.0.0.1")),
     ("https:127.0.0.1/", At("127.0.0.1")),
-    ("https:////127.0.0.1/", At("127.0.0.1")),
     ("https:\\\\127.0.0.1\\", At("127.0.0.1")),
     ("  https://127.0.0.1/  ", At("127.0.0.1")),
     ("https://127.0.\n0.1/", At("127.0.0.1")),
@@ -57,7 +49,6 @@ const URLS: &[(&str, Refused)] = &[
     ("https://%31%32%37.0.0.1/", At("127.0.0.1")),
     ("https://127.0.0.1#@example.org/", At("127.0.0.1")),
     ("https://127.0.0.1\\@example.org/", At("127.0.0.1")),
-    ("https://127.0.0.1?.example.org/", At("127.0.0.1")),
     // Digits and dots of other scripts.
     ("https://１２７.０.０.１/", At("127.0.0.1")),
     ("https://127。0。0。1/", At("127.0.0.1")),
@@ -70,55 +61,29 @@ const URLS: &[(&str, Refused)] = &[
     ("https://%EF%BC%91%EF%BC%92%EF%BC%97.1/", At("127.0.0.1")),
     // Unspecified and broadcast.
     ("https://0/", At("0.0.0.0")),
-    ("https://0x0/", At("0.0.0.0")),
-    ("https://0.0.0.0:443/", At("0.0.0.0")),
-    ("https://0.1.2.3/", At("0.1.2.3")),
     ("https://4294967295/", At("255.255.255.255")),
-    // Private.
-    ("https://10.0.0.1/", At("10.0.0.1")),
-    ("https://172.16.0.1/", At("172.16.0.1")),
-    ("https://192.168.1.1/", At("192.168.1.1")),
     // Metadata of clouds.
     ("https://169.254.169.254/latest/meta-data/", At("169.254.169.254")),
-    ("https://2852039166/", At("169.254.169.254")),
-    ("https://0xa9fea9fe/", At("169.254.169.254")),
-    ("https://0251.0376.0251.0376/", At("169.254.169.254")),
-    ("https://169.254.170.2/v2/credentials", At("169.254.170.2")),
     ("https://100.100.100.200/", At("100.100.100.200")),
-    ("https://192.0.0.192/", At("192.0.0.192")),
     ("https://168.63.129.16/", At("168.63.129.16")),
     ("https://[fd00:ec2::254]/", At("fd00:ec2::254")),
-    ("https://[fd20:ce::254]/", At("fd20:ce::254")),
     ("https://[::ffff:169.254.169.254]/", At("::ffff:169.254.169.254")),
     ("https://[64:ff9b::169.254.169.254]/", At("64:ff9b::a9fe:a9fe")),
     // IPv6, and IPv4 inside of it.
     ("https://[::]/", At("::")),
     ("https://[::1]:443/", At("::1")),
     ("https://[0:0:0:0:0:0:0:1]/", At("::1")),
-    ("https://[0000:0000:0000:0000:0000:0000:0000:0001]/", At("::1")),
-    ("https://[::0.0.0.1]/", At("::1")),
     ("https://[::127.0.0.1]/", At("::7f00:1")),
     ("https://[::ffff:127.0.0.1]/", At("::ffff:127.0.0.1")),
     ("https://[::ffff:7f00:1]/", At("::ffff:127.0.0.1")),
-    ("https://[::FFFF:7F00:0001]/", At("::ffff:127.0.0.1")),
     ("https://[0:0:0:0:0:ffff:127.0.0.1]/", At("::ffff:127.0.0.1")),
-    ("https://[0:0::ffff:7f00:1]/", At("::ffff:127.0.0.1")),
     ("https://%5B::1%5D/", As(UrlError::Malformed)),
     ("https://[::ffff:0:127.0.0.1]/", At("::ffff:0:7f00:1")),
     ("https://[64:ff9b::7f00:1]/", At("64:ff9b::7f00:1")),
-    ("https://[64:ff9b:1::8.8.8.8]/", At("64:ff9b:1::808:808")),
     ("https://[2002:7f00:1::]/", At("2002:7f00:1::")),
-    ("https://[2002:a00:1::1]/", At("2002:a00:1::1")),
-    ("https://[2001:0:808:808::1]/", At("2001:0:808:808::1")),
     ("https://[2a00:1450::5efe:10.0.0.1]/", At("2a00:1450::5efe:a00:1")),
-    ("https://[2a00:1450::200:5efe:127.0.0.1]/", At("2a00:1450::200:5efe:7f00:1")),
-    ("https://[fe80::1]/", At("fe80::1")),
-    ("https://[fec0::1]/", At("fec0::1")),
-    ("https://[ff02::1]/", At("ff02::1")),
-    ("https://[2001:db8::1]/", At("2001:db8::1")),
     // Zones, and what is no address in the URL standard (WHATWG).
     ("https://[fe80::1%25eth0]/", As(UrlError::Malformed)),
-    ("https://[fe80::1%eth0]/", As(UrlError::Malformed)),
     ("https://[::ffff:127.0.0.1%25lo]/", As(UrlError::Malformed)),
     ("https://[::ffff:0x7f.0.0.1]/", As(UrlError::Malformed)),
     ("https://[::ffff:127.1]/", As(UrlError::Malformed)),
@@ -126,29 +91,21 @@ const URLS: &[(&str, Refused)] = &[
     ("https://::1/", As(UrlError::Malformed)),
     ("https://[::1/", As(UrlError::Malformed)),
     ("https://4294967296/", As(UrlError::Malformed)),
-    ("https://127.0.0.256/", As(UrlError::Malformed)),
-    ("https://127.0.0.0.1/", As(UrlError::Malformed)),
     ("https://127.0.0.1:65536/", As(UrlError::Malformed)),
     ("https://127..1/", As(UrlError::Malformed)),
     ("https://example.org%00.127.0.0.1/", As(UrlError::Malformed)),
     ("https://example.org@127.0.0.1/", As(UrlError::Credentials)),
-    ("https://example.org:443@127.0.0.1/", As(UrlError::Credentials)),
     ("http://example.org/", As(UrlError::NotHttps)),
     ("//127.0.0.1/", As(UrlError::Malformed)),
     ("gopher://127.0.0.1/", As(UrlError::NotHttps)),
     ("unix:///run/docker.sock", As(UrlError::NotHttps)),
     // Names of private addresses.
     ("https://localhost/", At("127.0.0.1")),
-    ("https://LOCALHOST./", At("127.0.0.1")),
     ("https://ｌｏｃａｌｈｏｓｔ/", At("127.0.0.1")),
     ("https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/", At("127.0.0.1")),
-    ("https://localhost.localdomain/", At("127.0.0.1")),
-    ("https://anything.localhost/", At("127.0.0.1")),
     ("https://127.0.0.1.nip.example/", At("127.0.0.1")),
     ("https://ip6-localhost/", At("::1")),
-    ("https://metadata/", At("169.254.169.254")),
     ("https://metadata.google.internal/computeMetadata/v1/", At("169.254.169.254")),
-    ("https://printer.internal/", At("10.0.0.1")),
 ];
 
 #[tokio::test]

@@ -115,41 +115,24 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// With a certificate of an authority of its own.
+    /// With a certificate of a new authority.
     pub(crate) fn start<'a>(routes: impl IntoIterator<Item = (&'a str, Answer)>) -> Self {
         let mut authority = CertificateParams::new([]).expect("no names");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("randomness");
         let authority = CertifiedIssuer::self_signed(authority, key).expect("a plain authority");
         let key = KeyPair::generate().expect("randomness");
-        let certificate = leaf().signed_by(&key, &authority).expect("a plain certificate");
-        Self::with(routes, &authority.pem(), certificate.der().to_vec(), &key)
-    }
-
-    /// With a self-signed certificate. `authorities_file` contains an unrelated authority.
-    pub(crate) fn self_signed<'a>(routes: impl IntoIterator<Item = (&'a str, Answer)>) -> Self {
-        let key = KeyPair::generate().expect("randomness");
-        let certificate = leaf().self_signed(&key).expect("a plain certificate");
-        let mut unrelated = CertificateParams::new([]).expect("no names");
-        unrelated.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let unrelated = unrelated.self_signed(&KeyPair::generate().expect("randomness")).expect("a plain authority");
-        Self::with(routes, &unrelated.pem(), certificate.der().to_vec(), &key)
-    }
-
-    fn with<'a>(
-        routes: impl IntoIterator<Item = (&'a str, Answer)>,
-        authorities: &str,
-        certificate: Vec<u8>,
-        key: &KeyPair,
-    ) -> Self {
+        let names = NAMES.into_iter().chain(["127.0.0.1", "::1"]).map(str::to_owned);
+        let leaf = CertificateParams::new(names.collect::<Vec<_>>()).expect("plain names");
+        let certificate = leaf.signed_by(&key, &authority).expect("a plain certificate");
         let folder = tempfile::tempdir().expect("a writable temporary folder");
-        std::fs::write(folder.path().join("authority.pem"), authorities).expect("a writable temporary folder");
+        std::fs::write(folder.path().join("authority.pem"), authority.pem()).expect("a writable temporary folder");
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("PKCS #8");
         let mut tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring has them")
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.into()], key)
+            .with_single_cert(vec![certificate.der().to_vec().into()], key)
             .expect("they belong together");
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let routes = routes.into_iter().map(|(path, answer)| (path.to_owned(), answer)).collect();
@@ -250,12 +233,6 @@ impl Drop for Origin {
             assert!(ended.is_none_or(|ended| ended.is_ok()), "the origin panicked");
         }
     }
-}
-
-/// Parameters of its certificates.
-fn leaf() -> CertificateParams {
-    let names = NAMES.into_iter().chain(["127.0.0.1", "::1"]).map(str::to_owned);
-    CertificateParams::new(names.collect::<Vec<_>>()).expect("plain names")
 }
 
 async fn accept(listener: &TcpListener, acceptor: &TlsAcceptor, shared: &Arc<Shared>) {

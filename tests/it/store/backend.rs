@@ -22,9 +22,6 @@ pub(crate) trait Backend: Sized {
     /// Whether it refuses a second bill of a request by itself.
     const REFUSES_REPETITIONS: bool;
 
-    /// The place of an empty store; `None` without a server, whose tests are skipped then.
-    fn create() -> Option<Self>;
-
     /// Another empty place.
     fn another(&self) -> Self;
 
@@ -91,10 +88,6 @@ impl Backend for Redb {
 
     const REFUSES_REPETITIONS: bool = false;
 
-    fn create() -> Option<Self> {
-        Some(Self::new())
-    }
-
     fn another(&self) -> Self {
         Self::new()
     }
@@ -149,6 +142,13 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
+    /// An empty database of a new server; `None` without PostgreSQL, whose tests are skipped then.
+    pub(crate) fn create() -> Option<Self> {
+        let server = std::sync::Arc::new(Server::start()?);
+        let url = server.database();
+        Some(Self { server, url })
+    }
+
     pub(crate) fn configured(&self) -> PostgresServer {
         let config = StoreConfig { url: Some(self.url.clone()), ca_file: None };
         PostgresServer::configured(&config).expect("a valid URL").expect("one is configured")
@@ -188,12 +188,6 @@ impl Backend for Postgres {
     type Store = PostgresStore;
 
     const REFUSES_REPETITIONS: bool = true;
-
-    fn create() -> Option<Self> {
-        let server = std::sync::Arc::new(Server::start()?);
-        let url = server.database();
-        Some(Self { server, url })
-    }
 
     fn another(&self) -> Self {
         Self { server: self.server.clone(), url: self.server.database() }

@@ -1,13 +1,13 @@
 //! Compaction of an idle store shrinks its file and loses nothing, also during concurrent access.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backdrop::store::{self, Change, LookupBy, Preset, RedbStore};
 use rand::Rng;
 use tempfile::TempDir;
 
-use crate::store::support::{account, apply, apply_all, preset};
+use crate::store::support::{account, apply, apply_all, preset, wait_until};
 
 const PRESETS: usize = 900;
 /// One of so many is kept, so that the kept pages are spread over the file.
@@ -62,11 +62,7 @@ fn an_idle_store_is_compacted() {
 
     let idle = Duration::from_millis(20);
     let store = RedbStore::open_with_idle(&store::file_in(folder.path()), idle).expect("it was closed");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while length(folder.path()) > before / 4 {
-        assert!(Instant::now() < deadline, "still {} of {before} bytes", length(folder.path()));
-        std::thread::sleep(idle);
-    }
+    wait_until(|| length(folder.path()) <= before / 4);
     assert_whole(&store);
     // It remains usable.
     apply(&store, Change::PutPreset { preset: number(1) }).expect("the disk writes");
@@ -101,11 +97,8 @@ fn concurrent_writers_and_readers_lose_nothing_to_compaction() {
             });
         }
     });
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while length(folder.path()) >= before {
-        assert!(Instant::now() < deadline, "there was no compaction: nothing was tested");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    // Without a compaction nothing was tested.
+    wait_until(|| length(folder.path()) < before);
     let found = store.presets("acme", None, PRESETS).expect("the store reads");
     let written = found.iter().filter(|preset| preset.id.starts_with("writer_"));
     assert_eq!(written.count(), WRITERS * TURNS / 2);

@@ -4,18 +4,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use backdrop::store::{self, Bill, Change, ChangeError, Month, Preset, RedbStore, StateStore, UnixSeconds};
 
-use crate::store::support::{account, apply, preset};
+use crate::store::support::{account, apply, preset, wait_until};
 use crate::support::child_process::child_input;
 use crate::support::small_disk;
 
 const RESERVE: u64 = 4 << 20;
 const BILLS: u64 = 200;
 const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
-const LONG: Duration = Duration::from_secs(60);
 const CHILD: &str = concat!(module_path!(), "::on_a_small_disk");
 
 /// What the child prints at its end.
@@ -42,14 +40,6 @@ fn bill() -> Change {
 
 fn billed(store: &RedbStore) -> u64 {
     store.load_at(NOW).expect("the store reads").usage.first().map_or(0, |(_, _, usage)| usage.images)
-}
-
-fn wait_for_fault(store: &RedbStore, is_faulty: bool) {
-    let deadline = Instant::now() + LONG;
-    while store.fault().is_some() != is_faulty {
-        assert!(Instant::now() < deadline, "{:?}", store.fault());
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
@@ -85,7 +75,7 @@ fn on_a_small_disk() {
     assert_eq!(store.presets("a", None, 1000).expect("it reads").len(), kept);
 
     fs::remove_file(&filler).expect("it is there");
-    wait_for_fault(&store, false);
+    wait_until(|| store.fault().is_none());
     apply(&store, Change::PutPreset { preset: large(kept) }).expect("there is room again");
     apply(&store, bill()).expect("there is room again");
     assert_eq!((store.presets("a", None, 1000).expect("it reads").len(), billed(&store)), (kept + 1, BILLS + 1));

@@ -4,7 +4,6 @@ pub(crate) mod backend;
 pub(crate) mod changes;
 pub(crate) mod commands;
 pub(crate) mod compaction;
-pub(crate) mod crash;
 pub(crate) mod full_disk;
 pub(crate) mod jobs;
 pub(crate) mod model;

@@ -116,7 +116,9 @@ struct Model {
 }
 
 impl Model {
-    fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
+    /// The number of requests that were forgotten.
+    fn apply(&mut self, change: Change) -> Result<usize, ChangeError> {
+        let mut forgotten = 0;
         match change {
             Change::Bill(Bill { account, month, images, microdollars, request, by }) => {
                 if account == "missing" {
@@ -143,7 +145,9 @@ impl Model {
                 let old = self.requests.iter().filter(|(_, request)| request.at < before);
                 let mut old: Vec<_> = old.map(|(key, request)| (request.at, key.clone())).collect();
                 old.sort_unstable();
-                old.iter().take(at_most).for_each(|(_, key)| drop(self.requests.remove(key)));
+                old.truncate(at_most);
+                forgotten = old.len();
+                old.iter().for_each(|(_, key)| drop(self.requests.remove(key)));
             }
             Change::PutPreset { preset } => {
                 let Preset { account, id, name, .. } = &preset;
@@ -176,7 +180,7 @@ impl Model {
             | Change::CreateJob { .. }
             | Change::Job { .. } => unreachable!("not among the steps"),
         }
-        Ok(())
+        Ok(forgotten)
     }
 
     fn named(&self, account: &str, name: &str) -> Option<&Preset> {
@@ -211,7 +215,12 @@ pub(crate) fn run<B: Backend>(backend: &B, steps: Vec<Step>) -> Result<(), TestC
                 let results = apply_all(&store, ops.iter().map(|op| change(op, at)));
                 prop_assert_eq!(results.len(), ops.len());
                 for (op, result) in ops.iter().zip(results) {
-                    prop_assert_eq!(result.map(drop), model.apply(change(op, at)), "{:?}", op);
+                    prop_assert_eq!(
+                        result.map(|rows| rows.forgotten_requests.len()),
+                        model.apply(change(op, at)),
+                        "{:?}",
+                        op
+                    );
                 }
             }
             Step::Query { account, after, limit } => query(&store, &model, ACCOUNTS[account], after, limit)?,
@@ -277,10 +286,18 @@ fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseErro
     let expected: BTreeMap<_, _> = model.key_days.clone().into_iter().filter(|((_, of, _), _)| *of >= day(1)).collect();
     prop_assert_eq!(loaded, expected);
     for account in ACCOUNTS {
-        let found = store.key_days(account, Day(0), Day(u32::MAX), usize::MAX).expect("the store reads");
-        let of_account = model.key_days.iter().filter(|((owner, ..), _)| owner == account);
-        let expected: Vec<_> = of_account.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used)).collect();
-        prop_assert_eq!(found, expected);
+        for (from, to, limit) in [
+            (Day(0), Day(u32::MAX), usize::MAX),
+            (day(1), day(2), usize::MAX),
+            (day(2), day(1), 9),
+            (day(1), day(3), 2),
+        ] {
+            let found = store.key_days(account, from, to, limit).expect("the store reads");
+            let of_range =
+                model.key_days.iter().filter(|((owner, of, _), _)| owner == account && (from..=to).contains(of));
+            let expected = of_range.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used));
+            prop_assert_eq!(found, expected.take(limit).collect::<Vec<_>>());
+        }
         query(store, model, account, None, 100)?;
     }
     Ok(())

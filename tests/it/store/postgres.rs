@@ -64,29 +64,6 @@ fn a_bill_whose_values_the_server_refuses_fails_alone() {
     assert_eq!(database.sql("SELECT string_agg(key, ' ' ORDER BY key) FROM requests").trim(), "four one three two");
 }
 
-#[test]
-fn a_change_forgets_the_same_requests_in_both_stores_up_to_its_limit() {
-    let Some(database) = Postgres::create() else { return };
-    let file = Redb::new();
-    let billed = |at: i64| {
-        let Change::Bill(plain) = bill(1) else { unreachable!("it is one") };
-        let request = Request { fingerprint: [1; 32], images: 1, at: UnixSeconds(at), pictures: Vec::new() };
-        Change::Bill(Bill { request: Some((format!("order-{at}"), request)), ..plain })
-    };
-    let forget = Change::ForgetRequests { before: UnixSeconds(4), at_most: 2 };
-    let mut changes = vec![account("acme")];
-    changes.extend((1..=4).map(billed));
-    changes.extend(std::iter::repeat_n(forget, 3));
-    let outcomes = apply_all(&file.open(), changes.clone());
-    let number = |outcomes: &[Result<Rows, ChangeError>]| -> Vec<usize> {
-        outcomes.iter().flatten().map(|rows| rows.forgotten_requests.len()).collect()
-    };
-    assert_eq!(number(&apply_all(&database.open(), changes)), number(&outcomes));
-    let forgotten: Vec<usize> = outcomes.iter().flatten().map(|rows| rows.forgotten_requests.len()).collect();
-    assert_eq!(forgotten, [0, 0, 0, 0, 0, 2, 1, 0]);
-    assert_eq!(database.sql("SELECT key FROM requests").trim(), "order-4");
-}
-
 fn hash(number: u8) -> KeyHash {
     KeyHash([number; 32])
 }

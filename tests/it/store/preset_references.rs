@@ -15,7 +15,9 @@ async fn save(presets: &Presets, id: Option<&str>) -> Result<Preset, PresetError
     presets.save("acme", draft, UnixSeconds(1), |_| Ok(())).await
 }
 
-async fn check(presets: &Presets) {
+async fn check(store: Store) {
+    store.change(account("acme")).await.expect("a new name");
+    let presets = &Presets::new(store);
     save(presets, None).await.expect("a new name");
     for reference in REFERENCES {
         for first in [LookupBy::Id, LookupBy::Name] {
@@ -30,22 +32,11 @@ async fn check(presets: &Presets) {
     assert_eq!(presets.list("acme", None, 10).await.expect("it reads").presets.len(), 1);
 }
 
-async fn no_preset_has_a_control_character(store: Store) {
-    store.change(account("acme")).await.expect("a new name");
-    check(&Presets::new(store)).await;
-}
-
 #[test]
-fn a_reference_with_a_control_character_is_of_no_preset_in_a_file() {
-    let store = Store::file(Redb::new().open(), 50).expect("it loads");
-    runtime().block_on(no_preset_has_a_control_character(store));
-}
-
-#[test]
-fn a_reference_with_a_control_character_is_of_no_preset_in_a_database() {
+fn a_reference_with_a_control_character_is_of_no_preset_in_a_file_and_in_a_database() {
+    runtime().block_on(check(Store::file(Redb::new().open(), 50).expect("it loads")));
     let Some(database) = Postgres::create() else { return };
     runtime().block_on(async {
-        let store = Store::Database(database.configured().open(50).await.expect("it opens"));
-        no_preset_has_a_control_character(store).await;
+        check(Store::Database(database.configured().open(50).await.expect("it opens"))).await;
     });
 }

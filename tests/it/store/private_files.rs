@@ -33,9 +33,7 @@ fn the_files_of_a_daemon_are_private() {
     let data_dir = folder.path().join("new/data");
     let mut daemon = Daemon::start(&data_dir);
     daemon.address();
-    daemon.signal("TERM");
-    daemon.0.stdout = None;
-    assert_eq!(daemon.0.wait().expect("it ends").code(), Some(0));
+    daemon.drain();
     assert_eq!(mode(&data_dir), 0o700);
     for (name, expected) in [("state.redb", 0o600), ("secret", 0o600), ("jobs", 0o700), ("results", 0o700)] {
         assert_eq!(mode(&data_dir.join(name)), expected, "{name}");
@@ -54,9 +52,7 @@ fn folders_of_an_older_version_become_private_but_the_data_directory_keeps_its_m
     }
     let mut daemon = Daemon::start(&data_dir);
     daemon.address();
-    daemon.signal("TERM");
-    daemon.0.stdout = None;
-    assert_eq!(daemon.0.wait().expect("it ends").code(), Some(0));
+    daemon.drain();
     // It may be a shared folder.
     assert_eq!(mode(&data_dir), 0o755);
     assert_eq!(open_to_others(&data_dir), Vec::<String>::new());

@@ -40,20 +40,6 @@ fn a_full_queue_refuses_a_change_as_busy_and_completes_the_others_in_order() {
 }
 
 #[test]
-fn a_refused_change_does_not_affect_others_of_the_same_commit() {
-    let (_folder, store) = new_store();
-    let (outcome, outcomes) = mpsc::channel();
-    for name in ["a", "b", "a", "c", "a"] {
-        let outcome = outcome.clone();
-        let done = move |result: Result<_, ChangeError>| outcome.send(result.is_ok()).expect("the receiver is open");
-        store.submit(create(name), Box::new(done));
-    }
-    let outcomes: Vec<bool> = (0..5).map(|_| outcomes.recv_timeout(LIMIT).expect("an outcome")).collect();
-    assert_eq!(outcomes, [true, true, false, true, false]);
-    assert_eq!(store.load_at(UnixSeconds::now()).expect("the store reads").accounts.len(), 3);
-}
-
-#[test]
 fn closing_the_store_writes_the_queued_changes() {
     let (folder, store) = new_store();
     for number in 0..100 {

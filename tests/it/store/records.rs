@@ -39,6 +39,19 @@ macro_rules! golden {
     };
 }
 
+/// Calls a check with the newest version of every record.
+macro_rules! for_newest {
+    ($check:ident) => {
+        $check::<AccountRecord>(golden!("account.v3"));
+        $check::<KeyRecord>(golden!("key.v3"));
+        $check::<PresetRecord>(golden!("preset.v1"));
+        $check::<UsageRecord>(golden!("usage.v1"));
+        $check::<KeyDayRecord>(golden!("key_day.v1"));
+        $check::<RequestRecord>(golden!("request.v2"));
+        $check::<JobRecord>(golden!("job.v1"));
+    };
+}
+
 #[test]
 fn every_released_version_of_every_record_is_read() {
     for golden in [golden!("account.v1"), golden!("account.v2"), golden!("account.v3")] {
@@ -58,13 +71,7 @@ fn every_released_version_of_every_record_is_read() {
 
 #[test]
 fn the_newest_version_of_every_record_is_written_byte_for_byte() {
-    assert_writes::<AccountRecord>(golden!("account.v3"));
-    assert_writes::<KeyRecord>(golden!("key.v3"));
-    assert_writes::<PresetRecord>(golden!("preset.v1"));
-    assert_writes::<UsageRecord>(golden!("usage.v1"));
-    assert_writes::<KeyDayRecord>(golden!("key_day.v1"));
-    assert_writes::<RequestRecord>(golden!("request.v2"));
-    assert_writes::<JobRecord>(golden!("job.v1"));
+    for_newest!(assert_writes);
 }
 
 #[test]
@@ -100,11 +107,5 @@ fn truncated_overlong_and_unknown_records_are_refused() {
         let newer = [&[0x7f], &whole[1..]].concat();
         assert!(R::decode(&newer).is_err(), "{golden}");
     }
-    check::<AccountRecord>(golden!("account.v3"));
-    check::<KeyRecord>(golden!("key.v3"));
-    check::<PresetRecord>(golden!("preset.v1"));
-    check::<UsageRecord>(golden!("usage.v1"));
-    check::<KeyDayRecord>(golden!("key_day.v1"));
-    check::<RequestRecord>(golden!("request.v2"));
-    check::<JobRecord>(golden!("job.v1"));
+    for_newest!(check);
 }

@@ -18,6 +18,7 @@ use crate::store::backend::ContractStore;
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until something is so.
+#[track_caller]
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

@@ -1,8 +1,9 @@
 //! Running the `backdrop` binary the way its users do.
 
 use super::tier::rounds;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -66,6 +67,14 @@ pub(crate) fn end_after(command: &mut Command, limit: Duration) {
     };
     // SAFETY: between `fork` and `exec` the closure makes a system call only.
     unsafe { command.pre_exec(before_exec) };
+}
+
+/// Runs a command with `input` as its standard input, of which it may read a part.
+pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    drop(child.stdin.take().expect("piped").write_all(input));
+    child.wait_with_output().expect("it ends")
 }
 
 /// A bundled photo.

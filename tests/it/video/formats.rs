@@ -13,7 +13,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 /// Checks that in every frame the box is opaque and the background transparent.
-pub(crate) fn assert_cut_out(frames: &[Frame]) {
+fn assert_cut_out(frames: &[Frame]) {
     assert_eq!(frames.len(), 30);
     for (index, frame) in frames.iter().enumerate() {
         let (x, y) = middle(index);
@@ -47,32 +47,27 @@ fn assert_tagged(video: &serde_json::Value) {
 }
 
 #[tokio::test]
-async fn webm_is_vp9_with_alpha_and_opus() {
+async fn webm_is_vp9_with_opus_and_mov_is_prores_4444_with_aac_both_with_alpha() {
     let folder = tempfile::tempdir().unwrap();
-    let (_kept, finished) = cut(&engine(), &clip(folder.path()), &recipe(VideoFormat::Webm)).await.unwrap();
-    assert_eq!((finished.frames, finished.rate), (30, Rate { frames: 10, seconds: 1 }));
-    assert_eq!(finished.warnings, [""; 0]);
-    assert!(finished.took.total > finished.took.matte && !finished.took.decode.is_zero());
-    let shown = assert_picture(&finished.file, "vp9");
-    let video = stream(&shown, "video").unwrap();
-    let tags = video["tags"].as_object().unwrap();
-    assert!(tags.iter().any(|(name, value)| name.eq_ignore_ascii_case("alpha_mode") && value == "1"), "{tags:?}");
-    assert_tagged(video);
-    assert_eq!(stream(&shown, "audio").unwrap()["codec_name"], "opus");
-    assert_cut_out(&frames(&finished.file));
-}
-
-#[tokio::test]
-async fn mov_is_prores_4444_with_alpha_and_aac() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_kept, finished) = cut(&engine(), &clip(folder.path()), &recipe(VideoFormat::Mov)).await.unwrap();
-    let shown = assert_picture(&finished.file, "prores");
-    let video = stream(&shown, "video").unwrap();
-    assert!(video["pix_fmt"].as_str().unwrap().starts_with("yuva444p"), "{video}");
-    assert_eq!(video["codec_tag_string"], "ap4h");
-    assert_tagged(video);
-    assert_eq!(stream(&shown, "audio").unwrap()["codec_name"], "aac");
-    assert_cut_out(&frames(&finished.file));
+    let source = clip(folder.path());
+    for (format, codec, sound) in [(VideoFormat::Webm, "vp9", "opus"), (VideoFormat::Mov, "prores", "aac")] {
+        let (_kept, finished) = cut(&engine(), &source, &recipe(format)).await.unwrap();
+        assert_eq!((finished.frames, finished.rate), (30, Rate { frames: 10, seconds: 1 }));
+        assert_eq!(finished.warnings, [""; 0]);
+        assert!(finished.took.total > finished.took.matte && !finished.took.decode.is_zero());
+        let shown = assert_picture(&finished.file, codec);
+        let video = stream(&shown, "video").unwrap();
+        let has_alpha = if format == VideoFormat::Webm {
+            let tags = video["tags"].as_object().unwrap();
+            tags.iter().any(|(name, value)| name.eq_ignore_ascii_case("alpha_mode") && value == "1")
+        } else {
+            video["pix_fmt"].as_str().unwrap().starts_with("yuva444p") && video["codec_tag_string"] == "ap4h"
+        };
+        assert!(has_alpha, "{video}");
+        assert_tagged(video);
+        assert_eq!(stream(&shown, "audio").unwrap()["codec_name"], sound);
+        assert_cut_out(&frames(&finished.file));
+    }
 }
 
 #[tokio::test]

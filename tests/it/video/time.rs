@@ -1,4 +1,4 @@
-//! Audio sync, resumed and cancelled work on clips.
+//! Audio sync, and resumed work on clips.
 
 use crate::video::support::{boxed, cut, engine, engine_of_everything, frames, made, recipe, remade, sound, tools};
 use backdrop::engine::Tenant;
@@ -116,69 +116,4 @@ async fn a_clip_interrupted_after_any_segment_has_the_same_result() {
         let same = fs::read(&last.file).unwrap() == fs::read(&uninterrupted.file).unwrap();
         assert!(same, "{format:?}: the result differs");
     }
-}
-
-#[tokio::test]
-async fn another_recipe_in_the_same_folder_starts_over() {
-    let sources = tempfile::tempdir().unwrap();
-    let source = made(sources.path(), "clip.mkv", &[&boxed((96, 54), "10", 5)], "-c:v ffv1");
-    let (engine, tools) = (engine(), tools());
-    let folder = tempfile::tempdir().unwrap();
-    let on = |color| VideoRecipe { background: Some(color), ..recipe(VideoFormat::Mp4) };
-    let white = on(Color::WHITE);
-    let first = folder.path().join("segment-0000.mp4");
-    tokio::select! {
-        biased;
-        () = appears(&first) => {}
-        _ = video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &white, &|_| {}) => panic!("it was not interrupted"),
-    }
-    let finished =
-        video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &on(Color::BLACK), &|_| {})
-            .await
-            .unwrap();
-    assert!(frames(&finished.file).iter().all(|frame| frame.pixel(94, 1)[0] < 4));
-}
-
-/// The number of processes whose command or directory is in `folder`.
-fn running(folder: &Path) -> usize {
-    let folder = folder.to_str().unwrap();
-    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    processes
-        .filter(|process| {
-            fs::read(process.path().join("cmdline"))
-                .is_ok_and(|command| String::from_utf8_lossy(&command).contains(folder))
-                || fs::read_link(process.path().join("cwd"))
-                    .is_ok_and(|cwd| cwd.starts_with(folder) && is_tool(&process.path()))
-        })
-        .count()
-}
-
-fn is_tool(process: &Path) -> bool {
-    fs::read_to_string(process.join("comm")).is_ok_and(|name| name.starts_with("ff"))
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn cancelled_work_leaves_no_process() {
-    let sources = tempfile::tempdir().unwrap();
-    let source = made(sources.path(), "clip.mkv", &[&boxed((320, 180), "30", 8)], "-c:v ffv1");
-    let (engine, tools) = (engine(), tools());
-    let folder = tempfile::tempdir().unwrap();
-    let recipe = recipe(VideoFormat::Webm);
-    let running_tools = async {
-        while running(sources.path()) == 0 || running(folder.path()) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = running_tools => {}
-        _ = video::remove(&engine, Tenant::default(), &tools, &source, folder.path(), &recipe, &|_| {}) => panic!("it finished before it was cancelled"),
-    }
-    let ended = async {
-        while running(sources.path()) + running(folder.path()) > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("ffmpeg ends");
 }
