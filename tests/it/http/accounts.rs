@@ -93,7 +93,7 @@ async fn a_failure_gives_its_unit_and_its_idempotency_key_back_and_each_row_of_a
     assert_eq!(daemon.send_idempotent(FREE, "order", &[]).await.status(), 200);
     let urls = json!({ "urls": ["https://example.org/1", "https://example.org/no", "https://example.org/2"] });
     assert_eq!(daemon.post_as(FREE, "/remove-batch-url").json(&urls).value().await["succeeded"], 2);
-    daemon.wait_until_used(FREE, 3).await;
+    assert_eq!(daemon.account(FREE).await["used"], 3);
     assert_eq!(daemon.account(FREE).await["cost_usd"], 0.0);
 }
 
@@ -295,7 +295,7 @@ async fn an_estimate_equals_the_later_bill() {
         assert_eq!(response.status(), 200, "{}", endpoint.path);
         // A batch has finished when its body ends.
         response.bytes().await.expect("a body");
-        daemon.wait_until_used(KEY, account["used"].as_u64().expect("a number") + count).await;
+        assert_eq!(daemon.account(KEY).await["used"], account["used"].as_u64().expect("a number") + count);
         let billed = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars") - before;
         let expected = estimated["estimated_cost_usd"].as_f64().expect("dollars");
         assert!((billed - expected).abs() < 1e-9, "{}: {billed} is not {expected}", endpoint.path);

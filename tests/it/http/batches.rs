@@ -279,7 +279,7 @@ async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
     assert_eq!((&rows[0]["filename"], &rows[4]["filename"]), (&json!("a.jpg"), &json!("small.jpg")));
     assert_eq!(picture(&rows[3]), format!("a picture made of {MAX_FILE} bytes").as_bytes());
     assert_eq!(picture(&rows[4]), b"a picture made of 9 bytes");
-    daemon.wait_until_used(KEY, 2).await;
+    assert_eq!(daemon.account(KEY).await["used"], 2);
 }
 
 #[tokio::test]
@@ -312,7 +312,7 @@ async fn files_that_are_no_pictures_within_the_limits_are_failed_rows() {
     for (row, (_, status, code)) in rows(&body).iter().zip(&cases) {
         assert_eq!((&row["status"], row["error"]["code"].as_str()), (&json!(status), *code), "{row}");
     }
-    daemon.wait_until_used(KEY, 2).await;
+    assert_eq!(daemon.account(KEY).await["used"], 2);
 }
 
 /// The files of an archive, in order.
@@ -363,7 +363,7 @@ async fn an_archive_has_the_pictures_as_files_and_the_rows_in_results_json() {
     assert_eq!(values, expected.map(|(status, file)| (Some(status), file)));
     assert_eq!((&rows[1]["filename"], &rows[1]["size_bytes"]), (&json!("../PHOTO.png"), &json!(files[1].1.len())));
     assert_eq!((&rows[1]["cost"], &rows[1]["box"]["top"]), (&json!(0.005), &json!(2)));
-    daemon.wait_until_used(KEY, 3).await;
+    assert_eq!(daemon.account(KEY).await["used"], 3);
     let by_url = unpacked(urls(&daemon, &["https://example.org/a/7?b=c/d"])).await;
     assert_eq!(by_url[0].0, "7.png");
 }

@@ -690,16 +690,6 @@ impl Daemon {
         self.get_as(key, "/account").value().await
     }
 
-    /// Waits until the account has used so many images.
-    pub(crate) async fn wait_until_used(&self, key: &str, images: u64) {
-        let billed = async {
-            while self.account(key).await["used"] != images {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(LONG, billed).await.unwrap_or_else(|_| panic!("{images} images were not billed"));
-    }
-
     pub(crate) async fn connect(&self) -> Raw {
         Raw(TcpStream::connect(self.address).await.expect("a connection"))
     }

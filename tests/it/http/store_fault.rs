@@ -5,6 +5,7 @@ use backdrop::store::{Change, ChangeError, OnCommit, RedbStore, StateStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Whether the disk of a store is full.
 #[derive(Debug, Default)]
@@ -109,7 +110,9 @@ async fn a_row_whose_bill_fails_has_no_picture_and_is_billed_when_the_batch_is_s
     let fill = async {
         until("the work", || daemon.engine.started() == 2).await;
         daemon.engine.release.notify_one();
-        daemon.wait_until_used(KEY, 1).await;
+        while daemon.account(KEY).await["used"] != 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         daemon.disk.is_full.store(true, Ordering::SeqCst);
         daemon.engine.release.notify_one();
     };

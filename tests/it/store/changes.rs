@@ -1,6 +1,8 @@
 //! The rows that changes of keys write, and their refusals. `model` and `jobs` test the other changes.
 
-use backdrop::store::{Change, ChangeError, Key, KeyChange, KeyHash, KeyUpdate, PreviousSecret, RedbStore, UnixSeconds};
+use backdrop::store::{
+    Change, ChangeError, Key, KeyChange, KeyHash, KeyUpdate, PreviousSecret, RedbStore, UnixSeconds,
+};
 
 use crate::store::support::{apply, key, with_account};
 
