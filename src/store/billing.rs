@@ -182,8 +182,8 @@ impl Reservation {
     ///
     /// # Errors
     /// When it could not be written: nothing is billed, the images are released. After [`ChangeError::Interrupted`],
-    /// [`ChangeError::Storage`] and [`ChangeError::Closed`] it may be billed; after `Storage` images and claim are held until the file
-    /// shows the outcome.
+    /// [`ChangeError::Storage`] and [`ChangeError::Closed`] it may be billed, and further bills with the claim are refused
+    /// ([`BillingError::Repeated`]); after `Storage` images and claim are held until the file shows the outcome.
     pub async fn bill(
         mut self,
         images: u64,
@@ -193,6 +193,9 @@ impl Reservation {
         let reserved = self.images;
         if images > reserved {
             return Err(BillingError::MoreThanReserved { images, reserved });
+        }
+        if claim.as_ref().is_some_and(|(claim, _)| claim.is_uncertain()) {
+            return Err(BillingError::Repeated);
         }
         let request = claim.as_ref().map(|(claim, pictures)| claim.request(images, pictures));
         let own = request.as_ref().map(|(_, request)| request.clone());
@@ -232,13 +235,11 @@ impl Reservation {
                 tokio::spawn(writing).await.unwrap_or(Err(ChangeError::Closed))
             }
         };
+        if let (Some((claim, _)), Some(own)) = (&mut claim, &own) {
+            claim.billed(own.clone(), &written);
+        }
         match written {
-            Ok(()) => {
-                if let (Some((claim, _)), Some(own)) = (&mut claim, own) {
-                    claim.billed(own);
-                }
-                Ok(Billed::Now)
-            }
+            Ok(()) => Ok(Billed::Now),
             Err(ChangeError::QuotaExceeded(kind)) => Err(QuotaExhausted { kind, resets_at }.into()),
             Err(ChangeError::RequestBilled(billed)) => match own {
                 Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),

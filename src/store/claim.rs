@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::local::MemoryClaim;
 use super::postgres::RowClaim;
-use super::{OpenError, Request, Store, UnixSeconds};
+use super::{ChangeError, OpenError, Request, Store, UnixSeconds};
 
 /// The pictures of a request by position: SHA-256 of what was fetched, for those that were billed.
 pub type BilledPictures = Arc<[Option<[u8; 32]>]>;
@@ -32,7 +32,8 @@ pub enum Claim {
     Conflict,
 }
 
-/// The exclusive right to bill under a key, until it is dropped.
+/// The exclusive right to bill under a key, until it is dropped; in a database at most for the time that was asked for, so that a
+/// daemon that dies leaves none. The transaction of a bill refuses what another claim has billed.
 #[derive(Debug)]
 #[must_use = "dropped, it frees the key"]
 pub struct ClaimGuard {
@@ -41,6 +42,8 @@ pub struct ClaimGuard {
     at: UnixSeconds,
     /// What is billed under the key.
     earlier: Option<Request>,
+    /// Whether the outcome of a bill is unknown, so that `earlier` may lack its picture.
+    is_uncertain: bool,
     pub(super) hold: Arc<Hold>,
 }
 
@@ -91,7 +94,7 @@ impl Claim {
 impl ClaimGuard {
     /// The right to bill under `key`, continuing what was billed `earlier`.
     pub(super) fn new(key: &str, fingerprint: [u8; 32], at: UnixSeconds, earlier: Option<Request>, hold: Hold) -> Self {
-        Self { key: key.to_owned(), fingerprint, at, earlier, hold: Arc::new(hold) }
+        Self { key: key.to_owned(), fingerprint, at, earlier, is_uncertain: false, hold: Arc::new(hold) }
     }
 
     /// The pictures that are billed under the key.
@@ -107,8 +110,17 @@ impl ClaimGuard {
         (self.key.clone(), Request { fingerprint, images: before.saturating_add(images), at, pictures })
     }
 
-    /// To be called when the record is stored.
-    pub(super) fn billed(&mut self, request: Request) {
-        self.earlier = Some(request);
+    /// To be called with the outcome of each bill: the record, where it is stored.
+    pub(super) fn billed(&mut self, request: Request, outcome: &Result<(), ChangeError>) {
+        match outcome {
+            Ok(()) => self.earlier = Some(request),
+            Err(ChangeError::Interrupted | ChangeError::Storage(_) | ChangeError::Closed) => self.is_uncertain = true,
+            Err(_) => {}
+        }
+    }
+
+    /// Whether a further record could lack a picture that is billed.
+    pub(super) const fn is_uncertain(&self) -> bool {
+        self.is_uncertain
     }
 }

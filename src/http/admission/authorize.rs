@@ -116,7 +116,7 @@ pub(crate) async fn authorize(
         // A repeated request generates again, so it counts against the cap too.
         authorized.backdrop = Some(take_backdrop(state).await?);
     }
-    // Before the work: a request for one picture whose client disconnects is not billed, and counts against the rate all the same.
+    // Before the work: pictures that are not delivered are not billed, and count against the rate all the same.
     let more = (call.pictures_of_work() - 1).saturating_mul(images);
     state.app.store.count_work(&caller.key_id, more).await?;
     Ok((authorized, inputs))
@@ -167,6 +167,7 @@ impl Authorized {
         self.count_backdrop();
         let is_new = !self.earlier.is_billed(made.index());
         let Some(reservation) = self.reservation.as_mut().filter(|_| is_new) else { return Ok(0) };
+        reservation.require_billable()?;
         let counted = u64::from(self.counts);
         let pictures = self.earlier.with(made, self.images);
         let claim = self.claim_guard.as_mut().map(|claim_guard| (claim_guard, pictures.clone()));

@@ -50,13 +50,12 @@ impl Traffic {
             let statuses: Vec<u16> = rows.iter().map(|row| status(row).expect("a status")).collect();
             let are_planned = statuses.len() == planned.len()
                 && statuses.iter().zip(planned).all(|(status, planned)| planned.contains(status));
-            let is_unbilled = body["billed"] == false && self.was_disk_full_since(at);
-            if are_planned && !is_unbilled {
+            if are_planned {
                 self.answered().pictures += planned.iter().filter(|planned| **planned == GOOD).count() as u64;
                 return;
             }
             let is_busy = |status: u16| status == 429 || status == 503 && self.was_disk_full_since(at);
-            let again = is_unbilled || statuses.iter().any(|status| is_busy(*status));
+            let again = statuses.iter().any(|status| is_busy(*status));
             if !again || began.elapsed() > PATIENCE {
                 self.answered().unplanned.push(format!("{what}: {body}"));
                 return;
