@@ -1232,8 +1232,6 @@ class BatchDocument(TypedDict, total=False):
     """The same as the header `x-request-id`."""
     error: BatchDocumentError
     """Only where no picture could be fetched. `reason` is present where all rows have the same."""
-    billed: Literal[False]
-    """Only where the bill of the rows failed: their costs are not known to be charged."""
 
 
 class ErrorDocumentError(TypedDict, total=False):

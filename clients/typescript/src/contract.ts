@@ -837,8 +837,6 @@ export interface BatchDocument {
   request_id: string;
   /** Only where no picture could be fetched. `reason` is present where all rows have the same. */
   error?: BatchDocumentError;
-  /** Only where the bill of the rows failed: their costs are not known to be charged. */
-  billed?: false;
 }
 
 export interface ErrorDocumentError {
