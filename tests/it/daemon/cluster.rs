@@ -71,7 +71,7 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
     let mut cluster = Cluster::start(folder.path(), server.database(), 2);
     let caller = Caller::new(&cluster);
     cluster.until_ready(&caller.client).await;
-    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=20"], "-pix_fmt yuv420p");
+    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=10"], "-pix_fmt yuv420p");
     let clip = Bytes::from(std::fs::read(clip).unwrap());
     let apis = cluster.apis();
     let post = async |name: &str| {
@@ -109,11 +109,11 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
     cluster.kill(runner);
     let done = until_job(&caller, &apis[other], &path, "done").await;
     assert!(cluster.log(other).contains("a clip resumes"), "{}", cluster.log(other));
-    assert_eq!((&done["progress"], &done["output_seconds"]), (&100.into(), &20.0.into()));
+    assert_eq!((&done["progress"], &done["output_seconds"]), (&100.into(), &10.0.into()));
     let result = caller.client.get(done["result_url"].as_str().expect("an address"));
     let result = result.send().await.unwrap().bytes().await.unwrap();
     assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
-    assert_eq!(server.sql(name_of(&cluster.url), "SELECT images FROM usage").trim(), "20", "it is billed once");
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT images FROM usage").trim(), "10", "it is billed once");
 
     // The one that was killed comes back, and knows all of it.
     cluster.restart_ended();
