@@ -114,7 +114,9 @@ impl ClaimGuard {
     pub(super) fn billed(&mut self, request: Request, outcome: &Result<(), ChangeError>) {
         match outcome {
             Ok(()) => self.earlier = Some(request),
-            Err(ChangeError::Interrupted | ChangeError::Storage(_) | ChangeError::Closed) => self.is_uncertain = true,
+            Err(ChangeError::Interrupted(_) | ChangeError::Storage(_) | ChangeError::Closed) => {
+                self.is_uncertain = true
+            }
             Err(_) => {}
         }
     }
