@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_failures_of_jobs_are_503_with_retry_after_and_others_are_not() {
+    fn temporary_failures_of_jobs_are_503_or_429_with_retry_after_and_others_are_not() {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
         let change = JobsError::Write;
         for error in [
@@ -373,6 +373,11 @@ mod tests {
             assert_eq!(error.code, ErrorCode::Unavailable, "{shown}");
             assert!(!error.message.contains("secret"), "{}", error.message);
             assert!(error.into_reply("req_1").headers().contains_key(RETRY_AFTER), "{shown}");
+        }
+        for error in [JobsError::TooMany(20), JobsError::Share { used: 1, wanted: 2, max: 3 }] {
+            let reply = ApiError::from(error).into_reply("req_1");
+            assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
+            assert!(reply.headers().contains_key(RETRY_AFTER));
         }
         // Whether these are safe to retry is not known.
         for error in [change(ChangeError::Storage("lost".into())), JobsError::Write(ChangeError::Closed)] {

@@ -308,7 +308,7 @@ async fn a_checkpoint_is_stored_fetched_and_deleted_in_a_folder_and_in_a_store()
 }
 
 #[tokio::test]
-async fn a_clip_has_no_address_and_no_name_beyond_its_folder() {
+async fn a_clip_has_no_address_and_neither_clip_nor_checkpoint_a_name_beyond_its_folder() {
     let (folder, results) = opened();
     let clip = folder.path().join("input");
     fs::write(&clip, b"a clip").expect("written");
@@ -322,5 +322,8 @@ async fn a_clip_has_no_address_and_no_name_beyond_its_folder() {
         assert!(matches!(results.put_input(id, &clip).await, Err(ResultsError::Name(_))), "{id}");
         assert!(matches!(results.fetch_input(id, &clip).await, Err(ResultsError::Name(_))), "{id}");
         assert!(matches!(results.delete_input(id).await, Err(ResultsError::Name(_))), "{id}");
+        assert!(matches!(results.put_checkpoint(id, &clip).await, Err(ResultsError::Name(_))), "{id}");
+        assert!(matches!(results.fetch_checkpoint(id, folder.path()).await, Err(ResultsError::Name(_))), "{id}");
+        assert!(matches!(results.delete_checkpoint(id).await, Err(ResultsError::Name(_))), "{id}");
     }
 }

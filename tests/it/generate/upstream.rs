@@ -93,13 +93,30 @@ async fn written(folder: &Path, pictures: usize) {
 #[tokio::test]
 async fn a_request_follows_the_protocol_and_its_picture_is_returned_unchanged() {
     let drawn = picture(30, 20, RED);
-    let (providers, api, _folder) = single([Reply::Picture(drawn.clone())]).await;
+    let (providers, api, folder) = single([Reply::Picture(drawn.clone())]).await;
     assert_eq!(flare(&providers, "a beach").await.expect("a picture"), drawn);
     let [received] = api.received().try_into().expect("one request");
     assert_eq!((received.method.as_str(), received.path.as_str()), ("POST", "/v1/images/generations"));
     assert_eq!(received.authorization.as_deref(), Some("Bearer sk-very-secret"));
     assert_eq!(received.content_type.as_deref(), Some("application/json"));
     assert_eq!(received.body, json!({ "model": "image-1", "prompt": "a beach", "n": 1, "size": "1024x1024" }));
+
+    let configured = UpstreamConfig {
+        base_url: format!("{}/images/", api.base),
+        api_key_env: None,
+        quality: Some("high".into()),
+        response_format: Some("url".into()),
+        sizes: ["512x512", "768x512"].map(str::to_owned).to_vec(),
+        ..upstream(&api)
+    };
+    let providers = open(&config([(FLARE, configured)]), folder.path());
+    generate(&providers, &request("x", Some(FLARE)), Size::new(1600, 900)).await.expect("a picture");
+    let received = api.received().remove(1);
+    assert_eq!((received.path.as_str(), received.authorization), ("/images/v1/images/generations", None));
+    let expected = json!({
+        "model": "image-1", "prompt": "x", "n": 1, "size": "768x512", "quality": "high", "response_format": "url",
+    });
+    assert_eq!(received.body, expected);
 }
 
 #[tokio::test]
