@@ -311,6 +311,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn accounts_take_turns_for_megapixels() {
+        let admission = admission(8, 16);
+        let mut held = slot(&admission, "a", 14 * MEGAPIXEL).now_or_never();
+        let mut all = ["a", "a", "b", "c"].map(|account| slot(&admission, account, 14 * MEGAPIXEL));
+        assert!(all.iter_mut().all(|one| is_ready(one).is_none()));
+        for next in [0, 2, 3, 1] {
+            drop(held.take());
+            held = is_ready(&mut all[next]);
+            assert!(held.is_some(), "{next}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_picture_larger_than_the_budget_leaves_room_for_small_ones_alone() {
         let admission = admission(8, 16);
         let first = is_ready(&mut slot(&admission, "a", 2 * MEGAPIXEL)).expect("all is free");

@@ -296,6 +296,7 @@ mod tests {
         let first = semaphore.acquire(A, 6).now_or_never().expect("they are free");
         let many = waiting(&semaphore, B, 8);
         let mut few = waiting(&semaphore, C, 4);
+        assert!(semaphore.try_acquire(A, 1).is_none(), "it would delay a waiter for many");
         drop(many);
         let few = few.as_mut().now_or_never().expect("the turn was passed on");
         // A permit that was sent and never received is returned as well.

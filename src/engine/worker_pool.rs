@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_of_a_disconnected_caller_is_skipped() {
+    async fn tenants_take_turns_and_work_of_a_disconnected_caller_is_skipped() {
         let pool = Arc::new(pool_of(1));
         let (open, gate) = mpsc::channel::<()>();
         let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
@@ -164,12 +164,22 @@ mod tests {
             let (pool, ran) = (Arc::clone(&pool), Arc::clone(&ran));
             async move { pool.run(Tenant::default(), move || ran.store(true, Ordering::SeqCst)).await }
         });
+        let (requests, clips) = (Tenant::of("acme"), Tenant::background("acme"));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let waiting = [requests, requests, requests, clips].into_iter().enumerate().map(|(at, tenant)| {
+            let (pool, order) = (Arc::clone(&pool), Arc::clone(&order));
+            tokio::spawn(async move { pool.run(tenant, move || order.lock().unwrap().push(at)).await })
+        });
+        let waiting: Vec<_> = waiting.collect();
         tokio::task::yield_now().await;
         second.abort();
         assert!(second.await.unwrap_err().is_cancelled());
         open.send(()).unwrap();
         first.await.unwrap().unwrap();
-        pool.run(Tenant::default(), || ()).await.unwrap();
+        for done in waiting {
+            done.await.unwrap().unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 3, 1, 2]);
         assert!(!ran.load(Ordering::SeqCst));
     }
 

@@ -81,3 +81,46 @@ impl Workers<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{EngineConfig, Tenant};
+    use crate::model::SegmentError;
+    use futures_util::FutureExt;
+    use std::sync::mpsc;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn cancelled_work_keeps_its_pixel_budget_until_it_ends() {
+        let factory = Arc::new(|| Err(SegmentError::Device("none".to_owned())));
+        let engine = Engine::start(&EngineConfig::default(), factory);
+        let all = || engine.admit(Tenant::default(), usize::MAX, Instant::now() + Duration::from_secs(60)).boxed();
+        let mut slot = all().await.unwrap();
+        for waits in [false, true] {
+            let (entered, started) = oneshot::channel();
+            let (open, gate) = mpsc::channel::<()>();
+            let work = move || {
+                entered.send(()).unwrap();
+                gate.recv().unwrap();
+            };
+            let (workers, mut total) = (Workers { engine: &engine, slot: &slot }, Duration::ZERO);
+            let working = async {
+                if waits {
+                    workers.timed_wait("decode", &mut total, work).await
+                } else {
+                    workers.timed("decode", &mut total, work).await
+                }
+            };
+            tokio::select! {
+                ended = working => panic!("{ended:?} while the gate is shut"),
+                began = started => began.unwrap(),
+            }
+            drop(slot);
+            let mut next = all();
+            assert!(next.as_mut().now_or_never().is_none(), "the pixels are in memory");
+            open.send(()).unwrap();
+            slot = next.await.unwrap();
+        }
+    }
+}

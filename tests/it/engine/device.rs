@@ -4,6 +4,7 @@ use crate::engine::support::{
     Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, masks_of, picture, queued,
     queued_together, slot, soon,
 };
+use crate::support::segmenter::FakeSegmenter;
 use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented, Tenant, WeightsInfo};
 use backdrop::model::SegmentError;
 use backdrop::recipe::Network;
@@ -125,15 +126,22 @@ async fn a_failed_load_is_reported_and_retried_with_a_later_request() {
             let tries = Arc::clone(&tries);
             move || match tries.fetch_add(1, Ordering::SeqCst) {
                 0 => Err(SegmentError::Device("no adapter".into())),
+                1 => panic!("no weights"),
+                2 => Ok(FakeSegmenter::boxed("constant", |frames| Ok(masks_of(&vec![9; frames.len()])))),
                 _ => inner(),
             }
         }),
     );
-    let Err(EngineError::Failed(reason)) = engine.ready().await else { panic!("it is ready") };
-    assert!(reason.contains("no adapter"), "{reason}");
-    assert!(matches!(segment(&engine, 1).await, Err(EngineError::Failed(_))));
-    assert_eq!(tries.load(Ordering::SeqCst), 1, "it was retried at once");
-    tokio::time::sleep(Duration::from_millis(1050)).await;
+    assert!(matches!(engine.ready().await, Err(EngineError::Failed(_))));
+    for (tried, expected) in [(1, "no adapter"), (2, "no weights"), (3, "the self-test failed")] {
+        for _ in 0..2 {
+            let Err(EngineError::Failed(reason)) = segment(&engine, 1).await else { panic!("try {tried} serves") };
+            assert!(reason.contains(expected), "{reason}");
+        }
+        assert_eq!(tries.load(Ordering::SeqCst), tried, "it was retried at once");
+        assert_eq!(*engine.state().borrow(), EngineState::Failed);
+        tokio::time::sleep(Duration::from_millis(1050)).await;
+    }
     assert_answers(segment(&engine, 2).await, 2);
     assert_eq!(*engine.state().borrow(), EngineState::Ready);
 }
@@ -147,6 +155,9 @@ async fn an_idle_network_is_unloaded_and_loaded_again_by_the_next_request() {
     assert_answers(engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
     drop(engine.buffers().take(1000));
     assert_eq!(engine.buffers().kept_bytes(), 1000);
+    let dropped = counts.dropped.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(counts.dropped.load(Ordering::SeqCst), dropped, "a network in use was unloaded");
     drop(slot);
     state(&engine, EngineState::Unloaded).await;
     assert_eq!(counts.made.load(Ordering::SeqCst), counts.dropped.load(Ordering::SeqCst));

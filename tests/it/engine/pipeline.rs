@@ -12,7 +12,7 @@ use backdrop::pipeline::{self, Call, Output, PipelineError, Warning};
 use backdrop::recipe::{Cut, CutEngine, Detect, ENDPOINTS, Fields, InferenceMode, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 const GRID: Size = Size::new(64, 64);
@@ -343,17 +343,27 @@ async fn invalid_and_too_large_pictures_are_refused_before_the_network() {
 
 #[tokio::test]
 async fn the_deadline_applies_to_every_stage() {
-    // The only worker is busy: the request cannot even be probed.
-    let (engine, _) = bright(&EngineConfig { cpu_workers: 1, ..config(4, 4) });
-    let (open, gate) = mpsc::channel::<()>();
-    let gate = Mutex::new(gate);
-    let blocker = {
-        let engine = engine.clone();
-        begun(async move { engine.cpu(Tenant::default(), move || gate.lock().unwrap().recv().unwrap()).await }).await
-    };
-    let call = Call { deadline: Instant::now() + Duration::from_millis(20), ..call() };
-    let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;
-    assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
-    open.send(()).unwrap();
-    blocker.await.unwrap();
+    for (stalled_after, stalled) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {
+        // The only worker is busy: the request cannot even be probed.
+        let (engine, _) = bright(&EngineConfig { cpu_workers: 1, stalled_after, ..config(4, 4) });
+        let (open, gate) = mpsc::channel::<()>();
+        let cpu = engine.clone();
+        let both = async move {
+            let blocker = cpu.cpu(Tenant::default(), move || gate.recv().unwrap());
+            tokio::join!(blocker, cpu.cpu(Tenant::default(), || ()))
+        };
+        let both = begun(both).await;
+        let deadline = || Instant::now() + Duration::from_millis(20);
+        let call = Call { deadline: deadline(), ..call() };
+        let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;
+        assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
+        assert_eq!(engine.is_stalled(), stalled, "work waits for the worker");
+        open.send(()).unwrap();
+        assert_eq!(both.await, (Ok(()), Ok(())));
+        assert!(!engine.is_stalled());
+        // A picture in work has the whole budget.
+        let _slot = engine.admit(Tenant::default(), usize::MAX, soon()).await.unwrap();
+        let late = engine.admit(Tenant::default(), usize::MAX, deadline()).await;
+        assert_eq!(late.unwrap_err(), EngineError::DeadlineExceeded);
+    }
 }

@@ -101,13 +101,17 @@ async fn bulk_fills_the_places_that_interactive_leaves() {
 #[tokio::test]
 async fn a_small_picture_waits_neither_for_the_memory_nor_for_the_workers_of_large_ones() {
     let [large, small] = ["acme", "other"].map(Tenant::of);
-    let config = EngineConfig { max_megapixels_in_flight: 64, cpu_workers: 1, ..config(16, 8) };
+    let stalled_after = Duration::ZERO;
+    let config = EngineConfig { max_megapixels_in_flight: 64, cpu_workers: 1, stalled_after, ..config(16, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
     let slot = engine.admit(large, 67_000_000, soon()).await.unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
     let working = {
         let engine = engine.clone();
-        begun(async move { engine.cpu_in(&slot, move || gate.recv().unwrap()).await }).await
+        let both = async move {
+            tokio::join!(engine.cpu_in(&slot, move || gate.recv().unwrap()), engine.cpu_in(&slot, || ()))
+        };
+        begun(both).await
     };
     // One large picture at a time.
     let second = {
@@ -116,8 +120,10 @@ async fn a_small_picture_waits_neither_for_the_memory_nor_for_the_workers_of_lar
     };
     let slot = engine.admit(small, 1_000_000, soon()).await.unwrap();
     assert_eq!(engine.cpu_in(&slot, || 7).await, Ok(7));
+    assert!(engine.is_stalled(), "work on a large picture waits");
     open.send(()).unwrap();
-    working.await.unwrap();
+    assert_eq!(working.await, (Ok(()), Ok(())));
+    assert!(!engine.is_stalled());
     second.await.expect("the first has ended");
 }
 
