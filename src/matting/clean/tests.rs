@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::image::Trimap;
-use crate::image::tests::drawn;
+use crate::image::tests::{drawn, on_any_number_of_threads};
 use std::ops::Range;
 
 const BLUE: [u8; 3] = [40, 60, 180];
@@ -224,7 +224,9 @@ fn decontamination_removes_certain_cells_with_background_colors_near_the_edge() 
     let in_strip = |x: f32, y: f32| is_in(&[150.0..158.0, 60.0..180.0], x, y);
     let kept = mask(384, |x, y| if in_strip(x, y) { 0.97 } else { certain(in_block(x, y)) });
     let params = CleanParams { decontaminate: true, ..CleanParams::default() };
-    let labels = |frame: &Frame| clean(frame, &kept, &Seeds::default(), params).expect("a subject");
+    let labels = |frame: &Frame| {
+        on_any_number_of_threads("cells", || clean(frame, &kept, &Seeds::default(), params).expect("a subject"))
+    };
     assert_eq!(wrong(&labels(&block_and_bar(BLUE, RED, RED)), 4.0, in_block), 0);
     let alike = picture(|_, _| WHITE);
     assert_eq!(wrong(&labels(&alike), 4.0, |x, y| in_block(x, y) || in_strip(x, y)), 0);

@@ -3,7 +3,7 @@
 use backdrop_kernels::conv::Isa;
 
 use super::*;
-use crate::image::tests::drawn;
+use crate::image::tests::{drawn, on_any_number_of_threads};
 use crate::image::{Buffer, Frame};
 use crate::model::Factor;
 use crate::model::weights::{BuiltIn, Weights};
@@ -153,6 +153,9 @@ fn tiles_leave_no_seam() {
                 let without = enlarge(&frame, &ZeroResidual(factor, [61, 47]));
                 assert!(whole.pixels() != without.pixels(), "a residual of zero proves nothing");
             }
+            // So high that one thread and five have tiles and bands of different heights.
+            let high = transparent(12, 240);
+            on_any_number_of_threads(isa, || enlarge(&high, &net).into_pixels());
         }
     }
 }

@@ -3,14 +3,16 @@
 #![cfg(unix)]
 
 use crate::cli::serve::{KEY, Running};
+use crate::support::command::{backdrop, json, stderr};
 use crate::support::pictures::png;
 use crate::support::tier::rounds;
 use backdrop::image::Size;
 use bytes::Bytes;
 use reqwest::Client;
 use reqwest::multipart::{Form, Part};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -53,11 +55,22 @@ async fn load(client: Client, url: String, file: Bytes, progress: Arc<Progress>,
     }
 }
 
+/// What `backdrop keys …` prints. The clients go on meanwhile.
+async fn keys(folder: &Path, arguments: [&str; 2]) -> Value {
+    let mut command = backdrop();
+    command.arg("keys").args(arguments).args(["--json", "--data-dir"]).arg(folder);
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    json(&output)
+}
+
 #[tokio::test]
 async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let (file, progress) = (cutout(), Arc::new(Progress::default()));
     let mut billed = 0;
+    // Each with the response to it from its acknowledgement on.
+    let mut secrets: Vec<(String, u16)> = Vec::new();
     let kills = rounds(8, 100);
     for run in 0..=kills {
         let mut running = Running::start(folder.path(), &[("BACKDROP_LIMITS_RATE_PER_MINUTE", "1000000")]);
@@ -65,6 +78,10 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
         let (answered, sent) = (progress.answered.load(Ordering::SeqCst), progress.sent.load(Ordering::SeqCst));
         assert!((answered..=sent).contains(&used), "{answered} answered, {sent} sent, {used} billed in run {run}");
         billed = used;
+        for (secret, expected) in &secrets {
+            let response = running.client.get(format!("{}/account", running.url)).bearer_auth(secret).send().await;
+            assert_eq!(response.expect("a response").status(), *expected, "a key in run {run}");
+        }
         // The bills of requests in progress at the kill are known now.
         progress.answered.store(used, Ordering::SeqCst);
         progress.sent.store(used, Ordering::SeqCst);
@@ -83,6 +100,7 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
             assert!(!saved.is_empty());
             break;
         }
+        let revoked = keys(folder.path(), ["create", "--label=revoked"]).await;
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let name = format!("{run} {number}");
@@ -99,6 +117,10 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
         tokio::time::timeout(Duration::from_secs(60), is_loaded).await.expect("the daemon answers the clients");
         // Runs of different lengths, so that kills happen at different moments.
         tokio::time::sleep(Duration::from_millis(20 + (run as u64 * 37) % 90)).await;
+        let revocation = ["revoke", revoked["id"].as_str().expect("an id")];
+        let (kept, _) = tokio::join!(keys(folder.path(), ["create", "--label=kept"]), keys(folder.path(), revocation));
+        let secret = |key: &Value| key["key"].as_str().expect("a secret").to_owned();
+        secrets.extend([(secret(&kept), 200), (secret(&revoked), 401)]);
         running.daemon.0.kill().expect("it runs");
         running.daemon.0.wait().expect("it ends");
         for number in clients {

@@ -2,7 +2,7 @@
 //! before decoding.)
 
 use backdrop::image::Size;
-use backdrop::model::{CpuRetoucher, Factor, Retoucher};
+use backdrop::model::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
 use backdrop_kernels::conv::Isa;
 
 use crate::model::retouch_support::{crop, enlarged, largest_difference, restoration, small_picture, spread, thinned};
@@ -40,10 +40,14 @@ fn the_upscaler_agrees_with_pytorch() {
 fn the_restorer_agrees_with_pytorch() {
     let mut expected = restoration();
     for (isa, retoucher) in retouchers() {
-        let added = thinned(&retoucher.restoration(&crop()).expect("the CPU does not fail"));
-        let difference = largest_difference(&added, &expected);
+        let added = |face: &FaceCrop| retoucher.restoration(face).expect("the CPU does not fail");
+        let first = added(&crop());
+        let difference = largest_difference(&thinned(&first), &expected);
         eprintln!("{isa}: {difference:e} of {}", spread(&expected));
         assert!(difference <= RESTORATION, "{isa}: a value is {difference} off");
+        // In reused memory.
+        assert!(added(&FaceCrop(vec![[0.2; 3]; FACE_SIDE * FACE_SIDE])).0 != first.0, "{isa}");
+        assert!(added(&crop()).0 == first.0, "{isa}: another face has an effect");
     }
     assert!(spread(&expected) > 20.0 * RESTORATION, "the reference is flat");
     let original = expected.clone();

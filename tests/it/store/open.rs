@@ -143,13 +143,13 @@ fn a_daemon_that_starts_waits_for_a_command_that_has_the_store_open() {
 }
 
 #[test]
-#[ignore = "run by a_store_whose_creation_was_interrupted_opens_at_the_next_start, which kills it"]
+#[ignore = "run by a_store_whose_creation_crashed_opens_at_the_next_start, which kills it"]
 fn create_a_store() {
     drop(RedbStore::open(&store::file_in(Path::new(&child_input()))).expect("a new store"));
 }
 
 #[test]
-fn a_store_whose_creation_was_interrupted_opens_at_the_next_start() {
+fn a_store_whose_creation_crashed_opens_at_the_next_start() {
     for _ in 0..rounds(6, 60) {
         let (folder, file) = folder();
         let path = folder.path().to_str().expect("a plain path");

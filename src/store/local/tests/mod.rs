@@ -113,19 +113,34 @@ async fn a_bill_waits_for_a_slow_disk_and_its_outcome_counts_after_an_error_of_a
     let store = MemoryStore::default();
     let (billing, keys) = started(&store, 5, NOVEMBER);
     let mut guard = claim(&keys, "k").await;
-    let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("enough");
+    let mut batch = billing.reserve("a", Plan::Free, 2, NOVEMBER).expect("enough");
+    let row = batch.split(1);
+    let pictures = |pictures: [Option<[u8; 32]>; 2]| BilledPictures::from(pictures);
+    let first = pictures([Some([1; 32]), None]);
     store.set_mode(CommitMode::Held);
-    let bill = tokio::spawn(async move { reservation.bill(1, 0, Some((&mut guard, BilledPictures::default()))).await });
+    let written = first.clone();
+    let bill = tokio::spawn(async move { (row.bill(1, 0, Some((&mut guard, written))).await, guard) });
     tokio::time::sleep(3 * OUTCOME_TIMEOUT).await;
     assert!(!bill.is_finished(), "the disk is only slow");
     store.set_away(true);
-    let error = bill.await.expect("no panic").expect_err("its outcome is not known");
+    let (outcome, mut guard) = bill.await.expect("no panic");
+    let error = outcome.expect_err("its outcome is not known");
     assert!(matches!(error, BillingError::Write(ChangeError::Storage(_))), "{error}");
-    assert!(billing.reserve("a", Plan::Free, 5, NOVEMBER).is_err(), "its image is held, because it may be billed");
+    assert!(billing.reserve("a", Plan::Free, 4, NOVEMBER).is_err(), "its image is held, because it may be billed");
     store.set_away(false);
     store.set_mode(CommitMode::Immediate);
     store.release();
     assert_eq!((used(&billing, NOVEMBER), store.requests()), (1, 1));
+    let refused = batch.bill(1, 0, Some((&mut guard, pictures([None, Some([2; 32])])))).await;
+    assert!(matches!(refused, Err(BillingError::Repeated)), "its record would lack the first picture: {refused:?}");
+    drop(guard);
+    let mut guard = claim(&keys, "k").await;
+    assert_eq!(guard.pictures(), first, "the same request continues");
+    let rest = billing.reserve("a", Plan::Free, 4, NOVEMBER).expect("the refused image is released");
+    let both = pictures([Some([1; 32]), Some([2; 32])]);
+    rest.bill(1, 0, Some((&mut guard, both))).await.expect("it writes");
+    drop(guard);
+    assert_eq!((used(&billing, NOVEMBER), store.requests()), (2, 1));
     assert!(matches!(claim_of(&keys, "k").await, Claim::Replay(_)), "a repetition costs nothing");
 }
 
