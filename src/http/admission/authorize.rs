@@ -167,7 +167,6 @@ impl Authorized {
         self.count_backdrop();
         let is_new = !self.earlier.is_billed(made.index());
         let Some(reservation) = self.reservation.as_mut().filter(|_| is_new) else { return Ok(0) };
-        reservation.require_billable()?;
         let counted = u64::from(self.counts);
         let pictures = self.earlier.with(made, self.images);
         let claim = self.claim_guard.as_mut().map(|claim_guard| (claim_guard, pictures.clone()));

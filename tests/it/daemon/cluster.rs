@@ -14,15 +14,11 @@ use reqwest::Client;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use support::{Caller, Cluster, KEY, PATIENCE, cutout, until_status};
+use support::{Caller, KEY, PATIENCE, cutout, started, until_status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_daemon_works_and_knows_what_the_others_did() {
-    let Some(server) = Server::start() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let mut cluster = Cluster::start(folder.path(), server.database(), 3);
-    let caller = Caller::new(&cluster);
-    cluster.until_ready(&caller.client).await;
+    let Some((server, _folder, mut cluster, caller)) = started(3).await else { return };
     // The same request at each of them is billed once.
     for _ in 0..3 {
         assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
@@ -66,11 +62,7 @@ async fn until_job(caller: &Caller, api: &str, path: &str, status: &str) -> Valu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cancels_them() {
-    let Some(server) = Server::start() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let mut cluster = Cluster::start(folder.path(), server.database(), 2);
-    let caller = Caller::new(&cluster);
-    cluster.until_ready(&caller.client).await;
+    let Some((server, folder, mut cluster, caller)) = started(2).await else { return };
     let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=10"], "-pix_fmt yuv420p");
     let clip = Bytes::from(std::fs::read(clip).unwrap());
     let apis = cluster.apis();
@@ -131,10 +123,7 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_database_is_away_everything_is_503_with_a_reason_and_goes_on_by_itself_when_it_is_back() {
-    let Some(server) = Server::start() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(folder.path(), server.database(), 1);
-    let caller = Caller::new(&cluster);
+    let Some((server, _folder, cluster, caller)) = started(1).await else { return };
     assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
     let [ready, live] = ["readyz", "livez"].map(|path| format!("{}/{path}", cluster.admin(0)));
     until_status(&caller.client, &ready, 200).await;
@@ -167,11 +156,7 @@ async fn while_the_database_is_away_everything_is_503_with_a_reason_and_goes_on_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quota_is_not_exceeded_by_pictures_and_batches_at_several_daemons_at_once() {
-    let Some(server) = Server::start() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(folder.path(), server.database(), 2);
-    let caller = Caller::new(&cluster);
-    cluster.until_ready(&caller.client).await;
+    let Some((server, _folder, cluster, caller)) = started(2).await else { return };
     // The free plan has 50 images a month.
     cluster.printed(&["accounts", "create", "free"]);
     let key = cluster.printed(&["keys", "create", "--account", "free", "--label", "free"]);

@@ -4,7 +4,7 @@ use crate::cli::serve::Daemon;
 pub(super) use crate::cli::serve::KEY;
 use crate::support::command::{backdrop, http_client, stderr, stdout};
 use crate::support::pictures::png;
-use crate::support::postgres::{results_in, stable_port};
+use crate::support::postgres::{Server, results_in, stable_port};
 use backdrop::image::Size;
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Longer than any answer takes on a loaded machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -145,6 +146,15 @@ async fn whole(response: Response) -> Option<Response> {
     let mut whole = http::Response::builder().status(response.status());
     whole.headers_mut()?.clone_from(response.headers());
     Some(whole.body(response.bytes().await.ok()?).ok()?.into())
+}
+
+/// A server, a folder, daemons that are ready on both, and their caller; `None` without PostgreSQL.
+pub(super) async fn started(daemons: usize) -> Option<(Server, TempDir, Cluster, Caller)> {
+    let (server, folder) = (Server::start()?, tempfile::tempdir().unwrap());
+    let cluster = Cluster::start(folder.path(), server.database(), daemons);
+    let caller = Caller::new(&cluster);
+    cluster.until_ready(&caller.client).await;
+    Some((server, folder, cluster, caller))
 }
 
 /// A client that sends each request to another entry, and to the next one where an entry does not answer.

@@ -1,15 +1,12 @@
 //! Daemons of this version on the tables of the next one, whose schema is newer.
 
-use super::support::{Caller, Cluster, create_key, cutout};
-use crate::support::postgres::{Server, name_of};
+use super::support::{create_key, cutout, started};
+use crate::support::postgres::name_of;
 use backdrop::store::{PostgresServer, StoreConfig};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_version_and_on_no_breaking_one() {
-    let Some(server) = Server::start() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let mut cluster = Cluster::start(folder.path(), server.database(), 2);
-    let caller = Caller::new(&cluster);
+    let Some((server, _folder, mut cluster, caller)) = started(2).await else { return };
     assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
     let config = StoreConfig { url: Some(cluster.url.clone()), ca_file: None };
     let configured = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
