@@ -32,8 +32,8 @@ pub enum Claim {
     Conflict,
 }
 
-/// The exclusive right to bill under a key, until it is dropped; in a database at most for the time that was asked for, so that a
-/// daemon that dies leaves none. The transaction of a bill refuses what another claim has billed.
+/// The exclusive right to bill under a key, until it is dropped. A claim in a database also ends after the time that
+/// [`Store::claim`] was given, because its daemon can die: the transaction of a bill refuses what another claim has billed.
 #[derive(Debug)]
 #[must_use = "dropped, it frees the key"]
 pub struct ClaimGuard {

@@ -52,7 +52,7 @@ pub(crate) struct Authorized {
     counts: bool,
     /// The number of pictures of the request.
     images: usize,
-    /// The pictures that are billed under the same `Idempotency-Key`.
+    /// The pictures that were billed before under the same `Idempotency-Key`.
     pub(crate) earlier: EarlierPictures,
     reservation: Option<Reservation>,
     claim_guard: Option<ClaimGuard>,
@@ -168,14 +168,11 @@ impl Authorized {
         let is_new = !self.earlier.is_billed(made.index());
         let Some(reservation) = self.reservation.as_mut().filter(|_| is_new) else { return Ok(0) };
         let counted = u64::from(self.counts);
-        let pictures = self.earlier.with(made, self.images);
-        let claim = self.claim_guard.as_mut().map(|claim_guard| (claim_guard, pictures.clone()));
-        let is_keyed = claim.is_some();
-        let billed = reservation.split(counted).bill(counted, self.unit_price, claim).await?;
-        if is_keyed {
-            self.earlier = EarlierPictures::of(pictures);
-        }
-        match billed {
+        let claim = self.claim_guard.as_mut().map(|claim_guard| {
+            let pictures = EarlierPictures::of(claim_guard.pictures()).with(made, self.images);
+            (claim_guard, pictures)
+        });
+        match reservation.split(counted).bill(counted, self.unit_price, claim).await? {
             Billed::Now => Ok(self.unit_price),
             Billed::Before => Ok(0),
         }

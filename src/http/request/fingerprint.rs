@@ -84,7 +84,7 @@ pub(crate) async fn fingerprint(
     Ok(spawn_blocking(move || hash(pieces)).await?)
 }
 
-/// The pictures that are billed under the key of a request. Clones share them.
+/// The pictures that were billed before under the key of a request. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlierPictures {
     /// `None` where the request has no key.

@@ -1,6 +1,7 @@
 //! What a request needs of the database: its admission, its claim of an `Idempotency-Key`, and its bill. Each is a function of
 //! the schema (`migrations/6.sql`, `7.sql`) and one round trip.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub(in crate::store) struct RowClaim {
     owner: i64,
     /// The record of what is billed.
     billed: Mutex<Option<Vec<u8>>>,
+    is_over: AtomicBool,
 }
 
 /// The first and the last day of a month.
@@ -137,6 +139,7 @@ impl Database {
             key: key.clone(),
             owner,
             billed: Mutex::new(record),
+            is_over: AtomicBool::new(false),
         });
         let billed = billed?.map(Record::latest);
         if let Some(outcome) = billed.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
@@ -157,7 +160,7 @@ impl Database {
     }
 }
 
-/// Bills pictures of a request. A claim lasts beyond it, because a batch has several bills; its end is another statement.
+/// Bills pictures of a request, and ends its claim if all of its pictures are billed then.
 pub(super) async fn bill(
     on: &impl GenericClient,
     bill: &Bill,
@@ -174,6 +177,8 @@ pub(super) async fn bill(
     let at = request.map_or(0, |request| request.at.0);
     let record = request.map(|request| RequestRecord::from_latest(request.clone()).encode());
     let earlier = claim.and_then(|claim| claim.billed().clone());
+    let is_complete = request.is_some_and(|request| request.pictures.iter().all(Option::is_some));
+    let owner = claim.filter(|_| is_complete).map(|claim| claim.owner);
     let text =
         "SELECT refusal, billed FROM bill($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
     let parameters: Parameters<'_> = &[
@@ -192,12 +197,13 @@ pub(super) async fn bill(
         &record,
         &earlier,
         &at.saturating_sub(REQUEST_SECONDS),
-        &None::<i64>,
+        &owner,
     ];
     let row = row(on, text, parameters).await?;
     let Some((row, refusal)) = row.as_ref().and_then(|row| Some((row, row.get::<_, Option<&str>>(0)?))) else {
         if let Some(claim) = claim {
             *claim.billed() = record;
+            claim.is_over.store(owner.is_some(), Ordering::Relaxed);
         }
         return Ok(());
     };
@@ -232,6 +238,9 @@ impl RowClaim {
 
 impl Drop for RowClaim {
     fn drop(&mut self) {
+        if *self.is_over.get_mut() {
+            return;
+        }
         let (database, account, key) = (self.database.clone(), self.account.clone(), self.key.clone());
         let owner = self.owner;
         // Where this fails the claim ends by its time.

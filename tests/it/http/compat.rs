@@ -54,7 +54,7 @@ impl Daemon {
         self.with_key(path).multipart(filled(path, fields))
     }
 
-    /// The same without a key.
+    /// A photo and these fields, without a key.
     fn open(&self, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
         self.client.post(self.url(path)).timeout(LONG).multipart(filled(path, fields))
     }
