@@ -2,7 +2,7 @@
 
 use super::refusal::{RESOLUTION, invalid_request};
 use crate::codec::{DecodeError, Limits};
-use crate::http::admission::{Caller, Share, require_scope};
+use crate::http::admission::{Caller, require_scope};
 use crate::http::reply::{ApiError, Result};
 use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
@@ -22,8 +22,6 @@ pub(super) struct CutoutRequest {
     pub(super) fields: Fields,
     pub(super) source: Pictures,
     pub(super) background: Option<Bytes>,
-    /// The files' share of the memory of accounts.
-    pub(super) share: Share,
     /// Largest picture that is taken on this route.
     pub(super) limits: Limits,
 }
@@ -47,7 +45,7 @@ pub(super) async fn cut_out(
     received: Instant,
     request: CutoutRequest,
 ) -> Result<Cutout> {
-    let CutoutRequest { mut fields, source: pictures, background, share, limits } = request;
+    let CutoutRequest { mut fields, source: pictures, background, limits } = request;
     if background.is_some() {
         fields.attach(BG_FILE);
     }
@@ -55,7 +53,7 @@ pub(super) async fn cut_out(
     require_scope(caller, endpoint.path)?;
     let recipe = endpoint.recipe(&fields)?;
     let param = if pictures.is_url() { URL } else { FILE };
-    let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
+    let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
     let deadline = received + state.config.request_deadline;
     let call = Call::of_request(&caller.account, deadline, limits);

@@ -4,9 +4,11 @@
 
 use super::refusal::invalid_request;
 use crate::codec::Limits;
-use crate::http::admission::Share;
+use crate::http::admission::AccountMemory;
 use crate::http::reply::Result;
-use crate::http::request::body::{RequestBody, content_type, read_within, require_uncompressed, unsupported};
+use crate::http::request::body::{
+    RequestBody, content_type, media_type, read_within, require_uncompressed, unsupported,
+};
 use crate::http::request::form::{MAX_OVERHEAD, file_too_large, read_file, read_value};
 use crate::http::request::multipart::{self, BASE64, Multipart, Part};
 use crate::http::request_context::RequestContext;
@@ -23,8 +25,8 @@ use tokio::task::spawn_blocking;
 pub(super) struct Names {
     pub(super) texts: &'static [&'static str],
     pub(super) files: &'static [&'static str],
-    /// Files in base64.
-    pub(super) base64: &'static [&'static str],
+    /// The file in base64.
+    pub(super) base64: Option<&'static str>,
 }
 
 /// The daemon's limits, raised to a service's: `max_bytes` up to the memory of accounts, the side up to the command line's limit.
@@ -49,7 +51,7 @@ const MAX_TEXT: usize = 4 * 1024;
 impl Names {
     /// Adds a set text under a known name that has none yet. Everything else is dropped, so that it takes no memory.
     fn keep(self, texts: &mut Texts, name: &str, text: &str) -> Result<()> {
-        let is_file = self.base64.contains(&name);
+        let is_file = self.base64 == Some(name);
         let is_known = is_file || self.texts.contains(&name);
         if !is_known || !is_set(text) || texts.iter().any(|(kept, _)| kept == name) {
             return Ok(());
@@ -99,19 +101,18 @@ fn max_encoded(max_file: usize) -> usize {
     max_file + max_file / 2 + MAX_OVERHEAD
 }
 
-/// Reads the body, with files of up to `max_file` bytes, to its end. `share` accounts for its memory.
+/// Reads the body, with files of up to `max_file` bytes, to its end.
 pub(super) async fn read(
     context: &mut RequestContext,
     names: Names,
     max_file: usize,
-    share: &mut Share,
+    memory: &AccountMemory,
 ) -> Result<ParsedBody> {
     require_uncompressed(&context.headers)?;
-    let media_type = content_type(&context.headers).to_owned();
-    if let Some(boundary) = multipart::boundary(&media_type)? {
-        return read_multipart(&mut context.body, &boundary, names, max_file, share).await;
+    if let Some(boundary) = multipart::boundary(content_type(&context.headers))? {
+        return read_multipart(&mut context.body, &boundary, names, max_file, memory).await;
     }
-    let parse: Parse = match media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+    let parse: Parse = match &*media_type(&context.headers) {
         "application/json" => parse_json,
         "application/x-www-form-urlencoded" | "" => parse_urlencoded,
         _ => {
@@ -119,11 +120,15 @@ pub(super) async fn read(
             return Err(unsupported(&format!("the request body must be {types}")));
         }
     };
+    let share = memory.share();
     // Counted twice: the body, and the values parsed from it.
     let body = read_within(&mut context.body, max_encoded(max_file), |bytes| share.grow(2 * bytes)).await?;
     let body = body.ok_or_else(|| file_too_large(max_file))?;
-    let sent = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file)).await??;
-    share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
+    let mut sent = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file)).await??;
+    // The file in base64 is the only one.
+    if let Some((_, file)) = sent.files.first_mut() {
+        *file = share.hold(std::mem::take(file));
+    }
     Ok(sent)
 }
 
@@ -132,9 +137,10 @@ async fn read_multipart(
     boundary: &str,
     names: Names,
     max_file: usize,
-    share: &mut Share,
+    memory: &AccountMemory,
 ) -> Result<ParsedBody> {
-    let most = max_file * names.files.len() + max_encoded(max_file) * names.base64.len() + MAX_OVERHEAD;
+    let most_encoded = names.base64.map_or(0, |_| max_encoded(max_file));
+    let most = max_file * names.files.len() + most_encoded + MAX_OVERHEAD;
     let too_large = || file_too_large(max_file);
     let mut multipart = Multipart::new(body, boundary, most);
     let mut sent = ParsedBody::default();
@@ -144,15 +150,16 @@ async fn read_multipart(
         if sent.files.iter().filter(|(kept, _)| *kept == name).count() == 2 {
             continue;
         }
+        let share = memory.share();
         if names.files.contains(&name_of) {
-            let bytes = read_file(&mut multipart, share, max_file, too_large).await?;
-            sent.files.push((name, bytes.ok_or_else(too_large)?));
-        } else if names.base64.contains(&name_of) {
-            let text = read_file(&mut multipart, share, max_encoded(max_file), too_large).await?;
+            let bytes = read_file(&mut multipart, &share, max_file, too_large).await?;
+            sent.files.push((name, share.hold(bytes.ok_or_else(too_large)?)));
+        } else if names.base64 == Some(name_of) {
+            let text = read_file(&mut multipart, &share, max_encoded(max_file), too_large).await?;
             let text = text.ok_or_else(too_large)?;
             let name_again = name.clone();
             let bytes = spawn_blocking(move || decode_base64(text.into(), &name_again, max_file)).await??;
-            sent.files.push((name, bytes));
+            sent.files.push((name, share.hold(bytes)));
         } else if names.texts.contains(&name_of) {
             let text = read_value(&mut multipart, &name).await?;
             names.keep(&mut sent.texts, &name, &text)?;
@@ -256,7 +263,7 @@ pub(super) fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts> {
 pub(super) fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody> {
     let mut sent = ParsedBody::default();
     for (name, text) in texts {
-        if names.base64.contains(&name.as_str()) {
+        if names.base64 == Some(name.as_str()) {
             let bytes = decode_base64(text.into(), &name, max_file)?;
             sent.files.push((name, bytes));
         } else {
@@ -290,7 +297,7 @@ fn decode_base64(mut text: Vec<u8>, name: &str, max_file: usize) -> Result<Bytes
 mod tests {
     use super::*;
 
-    const NAMES: Names = Names { texts: &["size", "crop"], files: &["image_file"], base64: &["image_file_b64"] };
+    const NAMES: Names = Names { texts: &["size", "crop"], files: &["image_file"], base64: Some("image_file_b64") };
 
     #[test]
     fn json_and_forms_become_texts_and_files_and_other_names_are_skipped() {

@@ -17,7 +17,7 @@ use hyper::header::{HeaderName, HeaderValue};
 pub(super) const NAMES: Names = Names {
     texts: &["format", "channels", "bg_color", "size", "crop", "despill"],
     files: &["image_file"],
-    base64: &["image_file_b64"],
+    base64: Some("image_file_b64"),
 };
 
 /// The largest picture that Photoroom takes.
@@ -26,14 +26,12 @@ const MAX_MEGAPIXELS: u32 = 36;
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
-    let mut share = state.memory.of(&caller.account).share();
     let limits = input::limits(state, state.limits.max_bytes, MAX_MEGAPIXELS);
-    let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
+    let mut sent = input::read(context, NAMES, limits.max_bytes, &state.memory.of(&caller.account)).await?;
     let received = context.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
     let file = file.ok_or_else(|| invalid_request("missing_image", "Please provide an image"))?;
-    let request =
-        CutoutRequest { fields: translated(&sent)?, source: Pictures::File(file), background: None, share, limits };
+    let request = CutoutRequest { fields: translated(&sent)?, source: Pictures::File(file), background: None, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let score = match cutout.output.face {
         // Photoroom has -1 for pictures of people.

@@ -19,15 +19,14 @@ use serde_json::Value;
 
 const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc", "vm", "bgc", "extras"];
 
-pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
+pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: None };
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
-    let mut share = state.memory.of(&caller.account).share();
     let is_get = context.method == Method::GET;
     let mut sent = if is_get {
         ParsedBody::default()
     } else {
-        input::read(context, NAMES, state.limits.max_bytes, &mut share).await?
+        input::read(context, NAMES, state.limits.max_bytes, &state.memory.of(&caller.account)).await?
     };
     let received = context.body.received();
     let query = context.uri.query().unwrap_or_default();
@@ -42,7 +41,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         let file = sent.take("file").into_iter().next();
         Pictures::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
-    let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
+    let request = CutoutRequest { fields: translated(&sent)?, source, background: None, limits: state.limits };
     let processor = &state.app.processor;
     let headers = with_model(&context.headers, model(&sent, &processor.model(), processor.added())?);
     let cutout = cutout::cut_out(state, caller, &headers, received, request).await?;

@@ -36,7 +36,7 @@ pub(super) const NAMES: Names = Names {
         "semitransparency",
     ],
     files: &["image_file", "bg_image_file"],
-    base64: &["image_file_b64"],
+    base64: Some("image_file_b64"),
 };
 
 /// Options of the request that shape the reply.
@@ -57,15 +57,14 @@ const MAX_BYTES: usize = 22 << 20;
 const MAX_MEGAPIXELS: u32 = 50;
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
-    let mut share = state.memory.of(&caller.account).share();
     let limits = input::limits(state, MAX_BYTES, MAX_MEGAPIXELS);
-    let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
+    let mut sent = input::read(context, NAMES, limits.max_bytes, &state.memory.of(&caller.account)).await?;
     let received = context.body.received();
     let source = source(&mut sent)?;
     let background = sent.take("bg_image_file").into_iter().next();
     let (fields, options) = translated(&sent, background.is_some())?;
     let background = background.filter(|_| !options.is_archive && !is_matte(&fields));
-    let request = CutoutRequest { fields, source, background, share, limits };
+    let request = CutoutRequest { fields, source, background, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let headers = headers(&cutout, options, caller.test);
     let json = reply::accepts_json(&context.headers).then(|| {
@@ -84,7 +83,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 
 /// The one source of a request.
 fn source(sent: &mut ParsedBody) -> Result<Pictures> {
-    let files: Vec<_> = NAMES.base64.iter().chain(&["image_file"]).flat_map(|name| sent.take(name)).collect();
+    let files: Vec<_> = ["image_file_b64", "image_file"].into_iter().flat_map(|name| sent.take(name)).collect();
     let mut files = files.into_iter();
     match (files.next(), files.next(), sent.text("image_url")) {
         (Some(file), None, None) => Ok(Pictures::File(file)),

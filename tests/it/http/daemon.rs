@@ -167,7 +167,11 @@ impl ImageProcessor for FakeEngine {
         Box::pin(async move {
             let bytes = &files.source;
             self.seen().push((bytes.len(), recipe.clone()));
-            self.files().push(files.clone());
+            // Copies: clones would keep the memory of the account.
+            let copied = |file: &Bytes| Bytes::copy_from_slice(file);
+            let [background, mark, mask] =
+                [&files.background, &files.mark, &files.mask].map(|file| file.as_ref().map(copied));
+            self.files().push(Files { source: copied(&files.source), background, mark, mask, fetch: files.fetch });
             let work = *self.work.lock().expect("no panic inside");
             let answer = match work {
                 Work::Answer | Work::Warn => format!("a picture made of {} bytes", bytes.len()).into_bytes(),

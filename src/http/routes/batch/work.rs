@@ -39,8 +39,8 @@ pub(super) struct BatchContext {
 /// The rows, in order.
 pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = Row<PictureDigest>> + Send {
     let (mut last_done, mut last_entered) = (None, None);
-    stream::iter(items)
-        .map(move |Item { index, label, input }| {
+    stream::iter(items.into_iter().enumerate())
+        .map(move |(index, Item { label, input })| {
             let batch = batch.clone();
             let (done, is_done) = oneshot::channel();
             let (entered, has_entered) = oneshot::channel();
@@ -128,11 +128,11 @@ impl BatchContext {
         turn: &mut Turn,
     ) -> Result<(Output, Place, PictureDigest)> {
         let by_url = matches!(input, RowInput::Url(_));
-        let (source, share, fetch) = match input {
-            RowInput::File(file) => (file?, self.memory.share(), Duration::ZERO),
+        let (source, fetch) = match input {
+            RowInput::File(file) => (file?, Duration::ZERO),
             RowInput::Url(url) => {
-                let (bytes, share) = fetching::fetch(&*self.app.fetcher, &self.memory, &url?, "urls").await?;
-                (bytes, share, began.elapsed())
+                let file = fetching::fetch(&*self.app.fetcher, &self.memory, &url?, "urls").await?;
+                (file, began.elapsed())
             }
         };
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
@@ -141,7 +141,6 @@ impl BatchContext {
         let call = Call::of_request(&self.account, began + self.deadline, self.limits);
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
         let output = self.app.processor.run(files, &self.recipe, &call).await?;
-        drop(share);
         Ok((output, place, digest))
     }
 
