@@ -2,10 +2,11 @@
 //! written to disk.
 //!
 //! Half of the bound is for uploads and fetched files, half for finished pictures: a batch that waits for the memory of its replies
-//! holds its uploads, and would wait for itself. Accounts share each half
-//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and not as they are announced, so that a slow client or origin
-//! holds no more than it has sent, and is returned with the file's last clone. At the bound an upload is refused (429), because waiting
-//! would keep what it holds; a fetch waits for a moment.
+//! holds its uploads, and would wait for itself. Accounts share each half ([`FairSemaphore::shared`]).
+//!
+//! A file takes memory as its bytes arrive and not as they are announced, so that a slow client or origin holds no more than it has sent.
+//! The memory is returned when the file's last clone is dropped. At the bound an upload is refused (429), because waiting would keep
+//! what it holds; a fetch waits for a moment.
 //!
 //! A finished picture takes its size before its reply begins, and holds it until the last piece has left the connection's buffers or the
 //! reply is dropped. At the bound it waits, before all uploads, until the deadline of its request (503). Only a few pictures of one
@@ -35,8 +36,8 @@ const MAX_FETCHES: usize = 32;
 /// How long a fetch waits for its place: three of the longest fetches.
 const PLACE_WAIT: Duration = Duration::from_secs(30);
 
-/// Clips that are uploaded or fetched at once, each of which may take 200 MB of disk; one more is answered 429. One account alone
-/// has eight.
+/// Clips that are uploaded or fetched at once; a further clip is answered 429. Each has a thread that writes it, and takes up to 200 MB
+/// of disk. An account alone has eight.
 const MAX_CLIPS: usize = 12;
 
 /// Finished pictures of one account that may wait for memory.

@@ -49,7 +49,7 @@ pub(super) fn refusal(error: ApiError, format: WireFormat, has_key: bool) -> Rep
     reply
 }
 
-/// `code` is the service's, where the error has one.
+/// The status of a reply. `code`: the code of the service that the error carries.
 fn status(format: WireFormat, error: &ApiError, code: Option<&str>) -> StatusCode {
     let usual = error.code.status();
     match (format, usual) {
