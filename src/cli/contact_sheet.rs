@@ -16,10 +16,10 @@ const CHECKER_PX: u32 = 12;
 /// Cells per picture.
 const CELLS: u32 = 3;
 
-/// The background of a cell where its picture is transparent.
+/// The background of a transparent picture in its cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CellBackground {
-    /// The sheet itself.
+    /// The colour of the sheet.
     Sheet,
     /// A checkerboard.
     Checkerboard,

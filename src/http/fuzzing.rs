@@ -61,7 +61,7 @@ type ReadForm = (Vec<(String, String)>, Vec<(String, Option<String>, Bytes)>, Op
 fn read_form(chunks: VecDeque<Bytes>, endpoint: &Endpoint) -> Option<ReadForm> {
     let memory = Memory::new(MEMORY, MAX_FILE).of("a");
     let read = form::read(chunks, "XyZ", endpoint, &memory).now_or_never().expect("all pieces are there");
-    let Form { fields, files, url, share: _share } = read.ok()?;
+    let Form { fields, files, url } = read.ok()?;
     read_recipe(endpoint, &fields);
     let fields = fields.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Some((fields, files.into_iter().map(|file| (file.name, file.filename, file.bytes)).collect(), url))
@@ -93,7 +93,7 @@ fn read_json(chunks: &VecDeque<Bytes>, endpoint: &Endpoint) -> Option<String> {
     let memory = Memory::new(MEMORY, MAX_FILE).of("a");
     let mut splitter = Splitter::new(memory.share());
     chunks.iter().try_for_each(|chunk| splitter.feed(chunk)).ok()?;
-    let PictureJson { object, picture, share: _share } = splitter.finish().ok()?;
+    let PictureJson { object, picture } = splitter.finish().ok()?;
     let text = format!("{object:?} {picture:?}");
     if let Ok((fields, _)) = object.split(&endpoint.fields, ["url", "image_base64"]) {
         read_recipe(endpoint, &fields);

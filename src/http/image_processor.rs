@@ -7,7 +7,6 @@ use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The work behind the image endpoints.
@@ -33,36 +32,25 @@ pub trait ImageProcessor: Send + Sync + 'static {
     fn model_of(&self, recipe: &Recipe) -> String;
 
     /// What is reported of the segmentation weights.
-    fn weights(&self) -> WeightsInfo {
-        WeightsInfo::default()
-    }
+    fn weights(&self) -> WeightsInfo;
 
     /// The models that the operator has added.
-    fn added(&self) -> &AddedModels {
-        static NONE: LazyLock<AddedModels> = LazyLock::new(AddedModels::default);
-        &NONE
-    }
+    fn added(&self) -> &AddedModels;
 
     /// Whether the added model of this name and version is in memory.
-    fn is_loaded(&self, _name: &AddedName) -> bool {
-        false
-    }
+    fn is_loaded(&self, name: &AddedName) -> bool;
 
     /// Whether it is loading, ready or shutting down.
     fn state(&self) -> EngineState;
 
     /// What the networks run on, in words; empty while unknown.
-    fn device(&self) -> String {
-        String::new()
-    }
+    fn device(&self) -> String;
 
     /// Whether its threads run; without them only a restart helps.
     fn is_alive(&self) -> bool;
 
     /// Time since the network first failed to load, where it has not been loaded since.
-    fn failed_for(&self) -> Option<Duration> {
-        None
-    }
+    fn failed_for(&self) -> Option<Duration>;
 
     /// Whether work waits and none has been started or finished within the stall limit.
     fn is_stalled(&self) -> bool;

@@ -1,8 +1,6 @@
 //! The service of the public listener: finds the route of a request, admits its caller and runs the endpoint.
 
 use crate::http::admission::admit;
-use crate::http::app::App;
-use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::http::contract::docs;
 use crate::http::reply::{Reply, Result};
 use crate::http::request_context::{RequestContext, Service};
@@ -11,30 +9,18 @@ use crate::http::state::ApiState;
 use crate::http::{compat, page, routes};
 use crate::store::RateKind;
 use hyper::header::HeaderName;
-use std::sync::Arc;
 
 /// On every reply to a caller whose plan or key has a quota: images left this month.
 const QUOTA_REMAINING: HeaderName = HeaderName::from_static("x-quota-remaining");
 
-/// The service of the public listener.
-#[derive(Debug)]
-pub(super) struct Public(ApiState);
-
-impl Public {
-    pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
-        Self(ApiState::new(app, config, limits))
-    }
-}
-
-impl Service for Public {
+impl Service for ApiState {
     const NAME: &'static str = "public";
     const LOGGED: bool = true;
     const FOR_BROWSERS: bool = true;
     const DRAINS: bool = true;
 
     async fn answer(&self, context: &mut RequestContext) -> Result<Reply> {
-        let state = &self.0;
-        let answer = dispatch(state, context).await;
+        let answer = dispatch(self, context).await;
         // After the work, so that the images of this request are subtracted.
         if let Some(caller) = context.caller.take()
             && let Some(remaining) = caller.allowance.remaining()

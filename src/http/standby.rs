@@ -19,9 +19,8 @@ pub struct Standby {
     _stop: oneshot::Sender<()>,
 }
 
-struct Waiting {
-    hosts: Vec<String>,
-}
+/// The service while the daemon waits, with further host names of the listener.
+struct Waiting(Vec<String>);
 
 /// Answers health checks on `admin` until the first value is dropped. The second value is the listener, for the service after the wait.
 ///
@@ -30,7 +29,7 @@ struct Waiting {
 pub fn stand_by(admin: TcpListener, config: &HttpConfig) -> io::Result<(Standby, TcpListener)> {
     let admin = admin.into_std()?;
     let shared = TcpListener::from_std(admin.try_clone()?)?;
-    let service = Arc::new(Waiting { hosts: config.admin_hosts.clone() });
+    let service = Arc::new(Waiting(config.admin_hosts.clone()));
     let limits = ListenerLimits::of_admin(descriptors::shares(config.max_connections).admin);
     let (stop, stopped) = oneshot::channel();
     let stopped = async {
@@ -48,7 +47,7 @@ impl Service for Waiting {
 
     async fn answer(&self, context: &mut RequestContext) -> Result<Reply> {
         context.endpoint = "admin";
-        refuse_foreign(context, &self.hosts)?;
+        refuse_foreign(context, &self.0)?;
         match context.uri.path() {
             "/livez" => Ok(status("alive")),
             _ => Err(ApiError::unavailable("waiting for the database")),

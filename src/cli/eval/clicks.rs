@@ -1,8 +1,8 @@
 //! A simulated user, who clicks where a matte is most wrong.
 //!
-//! Each click is the innermost pixel of the largest wrong region, missing or superfluous: the protocol of Sofiiuk, Petrov and
-//! Konushin, "Reviving Iterative Training with Mask Guidance for Interactive Segmentation", ICIP 2022 (RITM), which takes the innermost
-//! of all wrong pixels instead.
+//! Each click is the innermost pixel of the largest wrong region, missing or superfluous. In the protocol of
+//! Sofiiuk, Petrov and Konushin, "Reviving Iterative Training with Mask Guidance for Interactive Segmentation", ICIP 2022 (RITM), it is
+//! the innermost of all wrong pixels.
 
 use crate::matting::chamfer::chamfer;
 use crate::matting::{Seeds, connected_components};
@@ -25,7 +25,7 @@ pub(super) fn click(matte: &[u8], truth: &[u8], width: usize, seeds: &mut Seeds)
     true
 }
 
-/// The pixel of `region` that is farthest from its edge, of those that are not in `seeds`. The picture's border is an edge.
+/// The pixel of `region` that is farthest from the region's edge and not in `seeds`. The picture's border is an edge.
 fn innermost(region: &[bool], width: usize, seeds: &Seeds) -> Option<usize> {
     let (columns, rows) = (width + 2, region.len() / width + 2);
     let mut depth = vec![0; columns * rows];

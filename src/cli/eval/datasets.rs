@@ -36,7 +36,7 @@ pub(super) enum DatasetsError {
     /// No folder with image/ and mask/.
     #[error("neither {0} nor a folder in it has image/ and mask/")]
     NoSets(PathBuf),
-    /// A picture without ground truth, or the other way round.
+    /// A picture without ground truth, or a ground truth without picture.
     #[error("{0} has no partner of the same name in {1}")]
     Unpaired(PathBuf, &'static str),
     /// An unreadable folder.

@@ -29,15 +29,15 @@ pub(super) struct Evaluated {
     pub(super) picture: Picture,
     /// The value of `x-service-uncertainty`.
     pub(super) uncertainty: f32,
-    /// Scores of the truth itself: what its outline is like.
+    /// Scores of the ground truth, which describe its outline.
     pub(super) truth: Scores,
     /// Scores of the network's mask.
     pub(super) raw: Scores,
-    /// Scores of the mask as of `matting=none`.
+    /// Scores of the mask, the result of `matting=none`.
     pub(super) mask: Scores,
-    /// Scores of the matte as of `/remove`.
+    /// Scores of the matte, the result of `/remove`.
     pub(super) matte: Scores,
-    /// Scores of the mattes after each click of the simulated user.
+    /// Scores of the matte after each click of the simulated user.
     pub(super) clicks: Vec<Scores>,
 }
 
@@ -125,7 +125,7 @@ fn score(
     cell: Option<Size>,
 ) -> Result<(Evaluated, Option<Cells>), Failure> {
     let Segmentation { frame, mask, standard, uncertainty, .. } = segmentation;
-    // A truth is coverage and no colour.
+    // The ground truth is coverage, which has no colour profile.
     let header = Header { applies_profile: false, ..codec::probe(truth, limits)? };
     let truth_frame = codec::decode(truth, &header, &BufferPool::new(0))?;
     let size = frame.size();

@@ -99,7 +99,7 @@ fn iou(a: &[bool], b: &[bool]) -> f64 {
 /// The set without its erosion by a square of radius `depth`; outside the picture nothing is in the set.
 fn inner_band(members: &[bool], width: usize, depth: usize) -> Vec<bool> {
     let height = members.len() / width;
-    // Erosion by a square is one along the rows, then one along the columns.
+    // Erosion by a square is separable: along the rows, then along the columns.
     let mut rows = vec![false; members.len()];
     for (from, to) in members.chunks_exact(width).zip(rows.chunks_exact_mut(width)) {
         erode(width, depth, |x| from[x], |x| to[x] = true);

@@ -76,7 +76,7 @@ impl Eval {
             Ok::<_, Failure>((results, cut.network.of(&engine.model())))
         })??;
         let (sets, failed) = (&results.sets, results.failed);
-        // Before the details: a file that cannot be written must not lose the scores, nor a closed standard output the file.
+        // Printed before the details are written, and its error returned after: neither failure may lose the other output.
         let report = serde_json::json!({
             "model": model,
             "failed": failed,

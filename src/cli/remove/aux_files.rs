@@ -31,7 +31,7 @@ pub(in crate::cli) enum AuxFileError {
 }
 
 impl AuxFiles {
-    /// Reads the files that `set` names, and fetches the others; each has at most the fetcher's `max_bytes`.
+    /// Reads the files that `set` names, and fetches the URLs of the recipe; each file has at most the fetcher's `max_bytes`.
     pub(in crate::cli) async fn load(
         fetcher: &Fetcher,
         recipe: &Recipe,

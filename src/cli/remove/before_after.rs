@@ -12,10 +12,10 @@ use std::path::Path;
 /// Saturated and unlike skin, fur and wood, so that fringes of the old background are visible.
 const COLOUR: [u8; 3] = [38, 110, 190];
 
-/// Most pictures of a sheet, which is drawn in memory: 360 MB.
+/// Maximum number of pictures on a sheet, which is drawn in memory: 360 MB.
 const MAX_PICTURES: usize = 1000;
 
-/// Draws the first pictures of `report` to a PNG; writes none where there is no picture.
+/// Draws the first pictures of `report` to a PNG; writes no file when the report has no picture.
 pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
     let (pairs, left_out) = first_pairs(report.pairs());
     let cell = cell_size(pairs.len());
@@ -42,7 +42,7 @@ pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
 
 /// The first [`MAX_PICTURES`] pairs of files, and how many more there are.
 fn first_pairs<'a>(pairs: impl Iterator<Item = (&'a Path, &'a Path)>) -> (Vec<(&'a Path, &'a Path)>, usize) {
-    // A pipe was read to its end.
+    // A pipe cannot be read again.
     let mut files = pairs.filter(|(input, output)| input.is_file() && output.is_file());
     let first = files.by_ref().take(MAX_PICTURES).collect();
     (first, files.count())

@@ -51,7 +51,7 @@ impl Remove {
         let format = destination.format();
         let mut recipe = self.picture_args.recipe(format.as_deref().map(|format| (format, self.output.as_path())))?;
         let config = self.picture_args.config()?;
-        // The contact sheet decodes pictures too, also when no engine is started because all are done.
+        // The contact sheet decodes pictures even if no engine is started, because all results exist.
         sandbox::install(config.decode.sandbox);
         local_engine::select_network(&config, &mut recipe)?;
         let inputs = inputs::resolve(&self.inputs, &destination, recipe.encode.format.name(), self.follow);
@@ -73,7 +73,7 @@ impl Remove {
         let is_done = |task: &Task| since.is_some_and(|since| is_done(task, since));
         let (done, open): (Vec<_>, Vec<_>) = inputs.tasks.into_iter().partition(is_done);
         let report = local_engine::block_on(async {
-            // Without open tasks the network need not be loaded.
+            // Without open tasks no network is loaded.
             let runner = if open.is_empty() {
                 None
             } else {
@@ -143,7 +143,7 @@ mod tests {
         // Written later than the input.
         std::fs::create_dir(&output).unwrap();
         std::fs::write(output.join("a.png"), b"x").unwrap();
-        // Off, because this process is no program that can become a worker.
+        // Off: a test's program cannot run as a decode worker.
         let arguments = ["remove".as_ref(), input.as_os_str(), "-o".as_ref(), output.as_os_str()];
         let off = ["--decode-sandbox", "off"].map(std::ffi::OsStr::new);
         let line = CommandLine::try_parse_from(arguments.into_iter().chain(off)).unwrap();

@@ -21,7 +21,7 @@ impl Destination {
     /// # Errors
     /// When several pictures would have one destination.
     pub(super) fn new(output: &Path, inputs: &[PathBuf]) -> Result<Self, String> {
-        // A pipe is a picture too, and a missing file is reported as one.
+        // A pipe is a picture. A missing file counts as one, so that the error names it.
         let one_picture = match inputs {
             [only] => match Source::parse(only) {
                 Source::File(path) => !path.is_dir() && !is_glob(&path),

@@ -10,7 +10,7 @@ pub(super) async fn read_file(path: PathBuf, max_bytes: usize) -> io::Result<Byt
     blocking(move || read_bounded(&mut File::open(path)?, max_bytes)).await
 }
 
-/// Reads standard input in the same way.
+/// Reads at most one byte more than `max_bytes` of standard input.
 pub(super) async fn read_stdin(max_bytes: usize) -> io::Result<Bytes> {
     blocking(move || read_bounded(&mut io::stdin().lock(), max_bytes)).await
 }

@@ -10,19 +10,19 @@ use std::time::{Duration, SystemTime};
 pub(in crate::cli) struct FileVersion {
     length: u64,
     modified: SystemTime,
-    /// Of the content or the name: a file that was moved here is new, however old its content is.
+    /// Last change of the content or the name: a file that was moved here is new, whatever the age of its content.
     changed: SystemTime,
 }
 
 impl FileVersion {
-    /// The version of a regular file, behind a link too; `None` for anything else, and where there is none.
+    /// The version of a regular file, also through a link; `None` if `path` is no regular file.
     pub(in crate::cli) fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let modified = metadata.modified().ok()?;
         Some(Self { length: metadata.len(), modified, changed: changed(&metadata).unwrap_or(modified) })
     }
 
-    /// Whether a result is there, and older neither than the picture nor than `since`.
+    /// Whether the result exists and is not older than the picture and `since`.
     pub(in crate::cli) fn is_done_in(&self, result: &Path, since: SystemTime) -> bool {
         let written = fs::metadata(result).and_then(|metadata| metadata.modified());
         written.is_ok_and(|written| written >= self.modified.max(self.changed).max(since))

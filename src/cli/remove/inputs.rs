@@ -169,7 +169,7 @@ fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, e
         if fs::canonicalize(&output).is_ok_and(|output| originals.contains(&output)) {
             inputs.reject(&picture.path, format!("its result would overwrite the input {}", output.display()));
         } else if let Some(first) = taken.get(&output) {
-            // A link to the same picture has the same result.
+            // A link to the first picture shares its result.
             if !is_same_file(first, &picture.path) {
                 let reason = format!("{} is already the result of {}", output.display(), first.display());
                 inputs.reject(&picture.path, reason);
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn what_is_found_is_a_file_whatever_its_path_reads_like() {
         let root = folder_with(&["https:/host/x.jpg"]);
-        // As in the working directory: only the name is parsed.
+        // A path relative to the working directory would be this one: only the name is parsed.
         let found = Found { path: "https:/host/x.jpg".into(), relative: "x.jpg".into(), is_argument: false };
         assert!(matches!(Source::parse(&found.path), Source::Url(_)));
         assert_eq!(lines(root.path(), &["https:"], "out").0, ["https:/host/x.jpg > out/host/x.png"]);

@@ -1,4 +1,4 @@
-//! `.backdrop-parameters` in a folder of results: what they were made with, so that a run with other parameters makes them again.
+//! `.backdrop-parameters` in a folder of results: their parameters, so that a run with other parameters replaces the results.
 
 use super::file_version::FileVersion;
 use crate::cli::exit_code::Failure;
@@ -13,8 +13,8 @@ use std::time::SystemTime;
 
 const NAME: &str = ".backdrop-parameters";
 
-/// Writes these options to the file if it has others. Returns when the options last changed: older results in `folder` were made
-/// with others. In a folder without the file all results count as made with these options.
+/// Writes these options to the file unless it has them. Returns when the options last changed: older results in `folder` were made
+/// with other options. In a folder without the file all results count as made with these options.
 ///
 /// # Errors
 /// When the file cannot be read or written.
@@ -35,7 +35,7 @@ fn parameters(picture_args: &PictureArgs, config: &Config, recipe: &Recipe) -> R
     let mut lines = vec![endpoint.to_owned()];
     lines.extend(models_of(recipe, &local_engine::weights(config)?, config.engine.precision));
     for (name, value) in fields {
-        // A file by its version too: another one may have its name.
+        // With the version of a file: its content may have been replaced.
         let version = FileVersion::of(Path::new(&value)).map(|version| format!(" {version:?}"));
         lines.push(format!("{name}={value}{}", version.unwrap_or_default()));
     }

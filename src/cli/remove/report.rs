@@ -24,7 +24,7 @@ pub(in crate::cli) struct Entry {
     /// The face box in the result, or `none`; only when faces were detected.
     #[serde(skip_serializing_if = "Option::is_none")]
     face: Option<String>,
-    /// What may not be expected of the result, a sentence each.
+    /// Warnings about the result, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,10 +2,11 @@
 //! written to disk.
 //!
 //! Half of the bound is for uploads and fetched files, half for finished pictures: a batch that waits for the memory of its replies
-//! holds its uploads, and would wait for itself. Accounts share each half
-//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and not as they are announced, so that a slow client or origin
-//! holds no more than it has sent. At the bound an upload is refused (429), because waiting would keep what it holds; a fetch
-//! waits for a moment.
+//! holds its uploads, and would wait for itself. Accounts share each half ([`FairSemaphore::shared`]).
+//!
+//! A file takes memory as its bytes arrive and not as they are announced, so that a slow client or origin holds no more than it has sent.
+//! The memory is returned when the file's last clone is dropped. At the bound an upload is refused (429), because waiting would keep
+//! what it holds; a fetch waits for a moment.
 //!
 //! A finished picture takes its size before its reply begins, and holds it until the last piece has left the connection's buffers or the
 //! reply is dropped. At the bound it waits, before all uploads, until the deadline of its request (503). Only a few pictures of one
@@ -35,8 +36,8 @@ const MAX_FETCHES: usize = 32;
 /// How long a fetch waits for its place: three of the longest fetches.
 const PLACE_WAIT: Duration = Duration::from_secs(30);
 
-/// Clips that are uploaded or fetched at once, each of which may take 200 MB of disk; one more is answered 429. One account alone
-/// has eight.
+/// Clips that are uploaded or fetched at once; a further clip is answered 429. Each has a thread that writes it, and takes up to 200 MB
+/// of disk. An account alone has eight.
 const MAX_CLIPS: usize = 12;
 
 /// Finished pictures of one account that may wait for memory.
@@ -77,17 +78,19 @@ pub(crate) struct AccountMemory {
     account: Arc<Account>,
 }
 
-/// The memory of one upload or one fetch; returned on drop.
+/// The memory of a file that is arriving; returned on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: AccountMemory,
     held: Mutex<Permit>,
 }
 
-/// A finished picture with its memory.
+/// A file with its memory.
 struct Held {
     bytes: Bytes,
     _permit: Permit,
+    /// Called with the number of bytes on drop.
+    returned: fn(usize),
 }
 
 impl Memory {
@@ -161,7 +164,7 @@ impl AccountMemory {
             }
         };
         metrics::reply_bytes_taken(bytes.len());
-        Ok(Bytes::from_owner(Held { bytes, _permit: permit }))
+        Ok(Bytes::from_owner(Held { bytes, _permit: permit, returned: metrics::reply_bytes_returned }))
     }
 }
 
@@ -187,9 +190,13 @@ impl Share {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).add(more);
     }
 
-    /// Returns all but `bytes`.
-    pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        self.held.get_mut().unwrap_or_else(PoisonError::into_inner).shrink_to(bytes);
+    /// The file with its memory, which is returned when the last clone or slice of the returned bytes is dropped. Memory beyond the file
+    /// is returned at once.
+    pub(crate) fn hold(self, bytes: impl Into<Bytes>) -> Bytes {
+        let bytes: Bytes = bytes.into();
+        let mut permit = self.held.into_inner().unwrap_or_else(PoisonError::into_inner);
+        permit.shrink_to(bytes.len());
+        Bytes::from_owner(Held { bytes, _permit: permit, returned: |_| () })
     }
 }
 
@@ -201,7 +208,7 @@ impl MemoryBudget for Share {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        metrics::reply_bytes_returned(self.bytes.len());
+        (self.returned)(self.bytes.len());
     }
 }
 
@@ -300,12 +307,15 @@ mod tests {
     #[tokio::test]
     async fn a_waiting_fetch_resumes_when_memory_is_returned() {
         let memory = memory_of(10 * MEGABYTE);
-        let (_, mut held) = fill(&memory, "a");
+        let (_, held) = fill(&memory, "a");
         let share = memory.of("b").share();
         let mut waiting = share.wait_for(5 * MEGABYTE).boxed();
         assert!(waiting.as_mut().now_or_never().is_none());
-        held.shrink_to(5 * MEGABYTE);
+        let file = held.hold(picture(5 * MEGABYTE));
         waiting.await.expect("it is free now");
+        assert!(memory.of("c").share().grow(1).is_err(), "the file and the fetch hold all of it");
+        drop(file);
+        memory.of("c").share().grow(5 * MEGABYTE).expect("returned with the file");
     }
 
     #[tokio::test]

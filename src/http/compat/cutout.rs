@@ -1,9 +1,9 @@
 //! Authorizes, processes and bills a translated request, like every image endpoint.
 
-use super::refusal::{RESOLUTION, Refusal};
+use super::refusal::{RESOLUTION, invalid_request};
 use crate::codec::{DecodeError, Limits};
-use crate::http::admission::{Caller, Share, require_scope};
-use crate::http::reply::ApiError;
+use crate::http::admission::{Caller, require_scope};
+use crate::http::reply::{ApiError, Result};
 use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
 use crate::http::routes::image::{self, Bill, FinishedImage};
@@ -22,8 +22,6 @@ pub(super) struct CutoutRequest {
     pub(super) fields: Fields,
     pub(super) source: Pictures,
     pub(super) background: Option<Bytes>,
-    /// The files' share of the memory of accounts.
-    pub(super) share: Share,
     /// Largest picture that is taken on this route.
     pub(super) limits: Limits,
 }
@@ -46,8 +44,8 @@ pub(super) async fn cut_out(
     headers: &HeaderMap,
     received: Instant,
     request: CutoutRequest,
-) -> Result<Cutout, Refusal> {
-    let CutoutRequest { mut fields, source: pictures, background, share, limits } = request;
+) -> Result<Cutout> {
+    let CutoutRequest { mut fields, source: pictures, background, limits } = request;
     if background.is_some() {
         fields.attach(BG_FILE);
     }
@@ -55,17 +53,17 @@ pub(super) async fn cut_out(
     require_scope(caller, endpoint.path)?;
     let recipe = endpoint.recipe(&fields)?;
     let param = if pictures.is_url() { URL } else { FILE };
-    let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
+    let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
     let deadline = received + state.config.request_deadline;
     let call = Call::of_request(&caller.account, deadline, limits);
     let size = size_of(state, prepared.source.clone(), call).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
-            return Err(Refusal::invalid_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
+            return Err(invalid_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
         }
         if region.is_empty(size) {
-            return Err(Refusal::invalid_request("roi_region_empty", "`roi` has no pixels"));
+            return Err(invalid_request("roi_region_empty", "`roi` has no pixels"));
         }
     }
     let FinishedImage { output, bill, .. } = image::process(state, caller, prepared, received, limits).await?;
@@ -84,7 +82,7 @@ pub(super) fn endpoint_of(fields: &Fields) -> &'static Endpoint {
 }
 
 /// The size of a source, from its header.
-async fn size_of(state: &ApiState, source: Bytes, call: Call) -> Result<Size, Refusal> {
+async fn size_of(state: &ApiState, source: Bytes, call: Call) -> Result<Size> {
     let header = state.app.processor.header_of(source, call).await.map_err(|error| {
         let is_too_many_pixels = matches!(
             error,

@@ -2,7 +2,7 @@
 //! envelope.
 
 use super::config::CompatConfig;
-use super::refusal::Refusal;
+use super::refusal::refusal;
 use super::reply::write_reset_as_time;
 use super::{photoroom, rembg, removebg};
 use crate::http::admin::require_own_host;
@@ -83,7 +83,7 @@ pub(crate) async fn answer(state: &ApiState, route: &'static Route, context: &mu
     if route.format == WireFormat::RemoveBg {
         write_reset_as_time(&mut context.reply_headers);
     }
-    Ok(answered.unwrap_or_else(|refusal| refusal.into_reply(route.format, has_key)))
+    Ok(answered.unwrap_or_else(|error| refusal(error, route.format, has_key)))
 }
 
 async fn dispatch(
@@ -91,12 +91,12 @@ async fn dispatch(
     route: &'static Route,
     has_key: bool,
     context: &mut RequestContext,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply> {
     if route.action == Action::Unsupported {
-        return Err(ApiError::new(ErrorCode::NotFound, "this service has no such endpoint").into());
+        return Err(ApiError::new(ErrorCode::NotFound, "this service has no such endpoint"));
     }
     if !route.methods.split(", ").any(|method| method == context.method.as_str()) {
-        return Err(not_allowed(route, &context.method).into());
+        return Err(not_allowed(route, &context.method));
     }
     let caller = if route.format == WireFormat::Rembg && !has_key {
         refuse_foreign(state, context)?;
@@ -105,7 +105,7 @@ async fn dispatch(
         authenticate(state, RateKind::Calls, context).await?
     };
     if route.action == Action::Account {
-        return Ok(account(state, route.format, &caller).await?);
+        return account(state, route.format, &caller).await;
     }
     state.require_room(&caller.account)?;
     match route.format {

@@ -2,18 +2,18 @@
 //!
 //! Unknown names are skipped and not refused: clients pass all their options through.
 
-use super::refusal::Refusal;
+use super::refusal::invalid_request;
 use crate::codec::Limits;
-use crate::http::admission::Share;
-use crate::http::reply::ApiError;
-use crate::http::request::body::{RequestBody, content_type, read_within, require_uncompressed, unsupported};
+use crate::http::admission::AccountMemory;
+use crate::http::reply::Result;
+use crate::http::request::body::{
+    RequestBody, content_type, media_type, read_within, require_uncompressed, unsupported,
+};
 use crate::http::request::form::{MAX_OVERHEAD, file_too_large, read_file, read_value};
-use crate::http::request::multipart::{self, Multipart, Part};
+use crate::http::request::multipart::{self, BASE64, Multipart, Part};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use base64::Engine as _;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -25,8 +25,8 @@ use tokio::task::spawn_blocking;
 pub(super) struct Names {
     pub(super) texts: &'static [&'static str],
     pub(super) files: &'static [&'static str],
-    /// Files in base64.
-    pub(super) base64: &'static [&'static str],
+    /// The file in base64.
+    pub(super) base64: Option<&'static str>,
 }
 
 /// The daemon's limits, raised to a service's: `max_bytes` up to the memory of accounts, the side up to the command line's limit.
@@ -43,24 +43,22 @@ pub(super) fn limits(state: &ApiState, max_bytes: usize, max_megapixels: u32) ->
 /// Names and values in the order of arrival.
 type Texts = Vec<(String, String)>;
 
-pub(super) type Parse = fn(&[u8], Names) -> Result<Texts, Refusal>;
+pub(super) type Parse = fn(&[u8], Names) -> Result<Texts>;
 
 /// The longest text other than a file in base64.
 const MAX_TEXT: usize = 4 * 1024;
 
 impl Names {
     /// Adds a set text under a known name that has none yet. Everything else is dropped, so that it takes no memory.
-    fn keep(self, texts: &mut Texts, name: &str, text: &str) -> Result<(), Refusal> {
-        let is_file = self.base64.contains(&name);
-        if !is_set(text) || !(is_file || self.texts.contains(&name)) {
-            return Ok(());
-        }
-        if texts.iter().any(|(known, _)| known == name) {
+    fn keep(self, texts: &mut Texts, name: &str, text: &str) -> Result<()> {
+        let is_file = self.base64 == Some(name);
+        let is_known = is_file || self.texts.contains(&name);
+        if !is_known || !is_set(text) || texts.iter().any(|(kept, _)| kept == name) {
             return Ok(());
         }
         if !is_file && text.len() > MAX_TEXT {
             let message = format!("`{name}` is longer than {MAX_TEXT} bytes");
-            return Err(Refusal::invalid_request("invalid_parameter", message));
+            return Err(invalid_request("invalid_parameter", message));
         }
         texts.push((name.to_owned(), text.to_owned()));
         Ok(())
@@ -103,32 +101,34 @@ fn max_encoded(max_file: usize) -> usize {
     max_file + max_file / 2 + MAX_OVERHEAD
 }
 
-/// Reads the body, with files of up to `max_file` bytes, to its end. `share` accounts for its memory.
+/// Reads the body, with files of up to `max_file` bytes, to its end.
 pub(super) async fn read(
     context: &mut RequestContext,
     names: Names,
     max_file: usize,
-    share: &mut Share,
-) -> Result<ParsedBody, Refusal> {
+    memory: &AccountMemory,
+) -> Result<ParsedBody> {
     require_uncompressed(&context.headers)?;
-    let media_type = content_type(&context.headers).to_owned();
-    if let Some(boundary) = multipart::boundary(&media_type).map_err(ApiError::from)? {
-        return read_multipart(&mut context.body, &boundary, names, max_file, share).await;
+    if let Some(boundary) = multipart::boundary(content_type(&context.headers))? {
+        return read_multipart(&mut context.body, &boundary, names, max_file, memory).await;
     }
-    let parse: Parse = match media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+    let parse: Parse = match &*media_type(&context.headers) {
         "application/json" => parse_json,
         "application/x-www-form-urlencoded" | "" => parse_urlencoded,
         _ => {
             let types = "multipart/form-data, application/x-www-form-urlencoded or application/json";
-            return Err(unsupported(&format!("the request body must be {types}")).into());
+            return Err(unsupported(&format!("the request body must be {types}")));
         }
     };
+    let share = memory.share();
     // Counted twice: the body, and the values parsed from it.
     let body = read_within(&mut context.body, max_encoded(max_file), |bytes| share.grow(2 * bytes)).await?;
     let body = body.ok_or_else(|| file_too_large(max_file))?;
-    let decoded = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file));
-    let sent = decoded.await.map_err(ApiError::from)??;
-    share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
+    let mut sent = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file)).await??;
+    // The file in base64 is the only one.
+    if let Some((_, file)) = sent.files.first_mut() {
+        *file = share.hold(std::mem::take(file));
+    }
     Ok(sent)
 }
 
@@ -137,9 +137,10 @@ async fn read_multipart(
     boundary: &str,
     names: Names,
     max_file: usize,
-    share: &mut Share,
-) -> Result<ParsedBody, Refusal> {
-    let most = max_file * names.files.len() + max_encoded(max_file) * names.base64.len() + MAX_OVERHEAD;
+    memory: &AccountMemory,
+) -> Result<ParsedBody> {
+    let most_encoded = names.base64.map_or(0, |_| max_encoded(max_file));
+    let most = max_file * names.files.len() + most_encoded + MAX_OVERHEAD;
     let too_large = || file_too_large(max_file);
     let mut multipart = Multipart::new(body, boundary, most);
     let mut sent = ParsedBody::default();
@@ -149,16 +150,16 @@ async fn read_multipart(
         if sent.files.iter().filter(|(kept, _)| *kept == name).count() == 2 {
             continue;
         }
+        let share = memory.share();
         if names.files.contains(&name_of) {
-            let bytes = read_file(&mut multipart, share, max_file, too_large).await?;
-            sent.files.push((name, bytes.ok_or_else(too_large)?));
-        } else if names.base64.contains(&name_of) {
-            let text = read_file(&mut multipart, share, max_encoded(max_file), too_large).await?;
+            let bytes = read_file(&mut multipart, &share, max_file, too_large).await?;
+            sent.files.push((name, share.hold(bytes.ok_or_else(too_large)?)));
+        } else if names.base64 == Some(name_of) {
+            let text = read_file(&mut multipart, &share, max_encoded(max_file), too_large).await?;
             let text = text.ok_or_else(too_large)?;
             let name_again = name.clone();
-            let decoding = spawn_blocking(move || decode_base64(&text, &name_again, max_file));
-            let bytes = decoding.await.map_err(ApiError::from)??;
-            sent.files.push((name, bytes));
+            let bytes = spawn_blocking(move || decode_base64(text.into(), &name_again, max_file)).await??;
+            sent.files.push((name, share.hold(bytes)));
         } else if names.texts.contains(&name_of) {
             let text = read_value(&mut multipart, &name).await?;
             names.keep(&mut sent.texts, &name, &text)?;
@@ -167,12 +168,12 @@ async fn read_multipart(
     Ok(sent)
 }
 
-pub(super) fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+pub(super) fn parse_json(body: &[u8], names: Names) -> Result<Texts> {
     /// Collects the known members, and skips the others while parsing.
     struct Members(Names);
 
     impl<'de> Visitor<'de> for Members {
-        type Value = Result<Texts, Refusal>;
+        type Value = Result<Texts>;
 
         fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
             formatter.write_str("an object")
@@ -190,7 +191,7 @@ pub(super) fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
         }
     }
 
-    let malformed = |error| Refusal::invalid_request("invalid_parameter", format!("malformed JSON: {error}"));
+    let malformed = |error| invalid_request("invalid_parameter", format!("malformed JSON: {error}"));
     let mut json = serde_json::Deserializer::from_slice(body);
     let texts = json.deserialize_map(Members(names)).map_err(malformed)??;
     json.end().map_err(malformed)?;
@@ -250,7 +251,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-pub(super) fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+pub(super) fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts> {
     let mut texts = Texts::new();
     for (name, text) in url::form_urlencoded::parse(body) {
         names.keep(&mut texts, &name, &text)?;
@@ -259,11 +260,11 @@ pub(super) fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refus
 }
 
 /// `texts` with the files in base64 decoded.
-pub(super) fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody, Refusal> {
+pub(super) fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody> {
     let mut sent = ParsedBody::default();
     for (name, text) in texts {
-        if names.base64.contains(&name.as_str()) {
-            let bytes = decode_base64(text.as_bytes(), &name, max_file)?;
+        if names.base64 == Some(name.as_str()) {
+            let bytes = decode_base64(text.into(), &name, max_file)?;
             sent.files.push((name, bytes));
         } else {
             sent.texts.push((name, text));
@@ -273,28 +274,21 @@ pub(super) fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<Par
 }
 
 /// A file in base64, with or without padding, line breaks and the head of a `data:` URL.
-fn decode_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refusal> {
-    const LENIENT: GeneralPurposeConfig =
-        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    let data = match text.iter().take(100).position(|byte| *byte == b',') {
-        Some(comma) if text.starts_with(b"data:") => &text[comma + 1..],
-        Some(_) | None => text,
-    };
-    // A form that was not escaped has blanks instead of plus signs.
-    let has_whitespace = data.iter().any(u8::is_ascii_whitespace);
-    let plain: Vec<u8>;
-    let data = if has_whitespace {
-        let kept = data.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | b'\t'));
-        plain = kept.map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect();
-        &plain[..]
-    } else {
-        data
-    };
-    let bytes = GeneralPurpose::new(&STANDARD, LENIENT).decode(data);
-    let bytes =
-        bytes.map_err(|_| Refusal::invalid_request("failed_to_read_image", format!("`{name}` is not base64")))?;
+fn decode_base64(mut text: Vec<u8>, name: &str, max_file: usize) -> Result<Bytes> {
+    if let Some(comma) = text.iter().take(100).position(|byte| *byte == b',').filter(|_| text.starts_with(b"data:")) {
+        text.drain(..=comma);
+    }
+    text.retain_mut(|byte| {
+        // A form that was not escaped has blanks instead of plus signs.
+        if *byte == b' ' {
+            *byte = b'+';
+        }
+        !matches!(byte, b'\r' | b'\n' | b'\t')
+    });
+    let bytes = BASE64.decode(text);
+    let bytes = bytes.map_err(|_| invalid_request("failed_to_read_image", format!("`{name}` is not base64")))?;
     if bytes.len() > max_file {
-        return Err(file_too_large(max_file).into());
+        return Err(file_too_large(max_file));
     }
     Ok(bytes.into())
 }
@@ -303,7 +297,7 @@ fn decode_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refu
 mod tests {
     use super::*;
 
-    const NAMES: Names = Names { texts: &["size", "crop"], files: &["image_file"], base64: &["image_file_b64"] };
+    const NAMES: Names = Names { texts: &["size", "crop"], files: &["image_file"], base64: Some("image_file_b64") };
 
     #[test]
     fn json_and_forms_become_texts_and_files_and_other_names_are_skipped() {
@@ -340,9 +334,9 @@ mod tests {
     #[test]
     fn base64_is_read_as_clients_write_it() {
         for text in ["+/8=", "+/8", "data:image/png;base64,+/8=", "+/\r\n8=\r\n", " /8="] {
-            assert_eq!(decode_base64(text.as_bytes(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
+            assert_eq!(decode_base64(text.into(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
         }
-        assert!(decode_base64(b"?", "x", 10).is_err());
-        assert!(decode_base64(b"YWJj", "x", 2).is_err(), "three bytes");
+        assert!(decode_base64(b"?".into(), "x", 10).is_err());
+        assert!(decode_base64(b"YWJj".into(), "x", 2).is_err(), "three bytes");
     }
 }

@@ -2,11 +2,11 @@
 
 use super::cutout::{self, CutoutRequest};
 use super::input::{self, Names, ParsedBody};
-use super::refusal::Refusal;
+use super::refusal::invalid_request;
 use super::reply::{self, Json, ResultFile};
 use super::values::{self, flag, with_hash};
 use crate::http::admission::Caller;
-use crate::http::reply::Reply;
+use crate::http::reply::{Reply, Result};
 use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -17,7 +17,7 @@ use hyper::header::{HeaderName, HeaderValue};
 pub(super) const NAMES: Names = Names {
     texts: &["format", "channels", "bg_color", "size", "crop", "despill"],
     files: &["image_file"],
-    base64: &["image_file_b64"],
+    base64: Some("image_file_b64"),
 };
 
 /// The largest picture that Photoroom takes.
@@ -25,15 +25,13 @@ const MAX_MEGAPIXELS: u32 = 36;
 
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
-pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.memory.of(&caller.account).share();
+pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let limits = input::limits(state, state.limits.max_bytes, MAX_MEGAPIXELS);
-    let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
+    let mut sent = input::read(context, NAMES, limits.max_bytes, &state.memory.of(&caller.account)).await?;
     let received = context.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
-    let file = file.ok_or_else(|| Refusal::invalid_request("missing_image", "Please provide an image"))?;
-    let request =
-        CutoutRequest { fields: translated(&sent)?, source: Pictures::File(file), background: None, share, limits };
+    let file = file.ok_or_else(|| invalid_request("missing_image", "Please provide an image"))?;
+    let request = CutoutRequest { fields: translated(&sent)?, source: Pictures::File(file), background: None, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let score = match cutout.output.face {
         // Photoroom has -1 for pictures of people.
@@ -49,11 +47,11 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     Ok(reply)
 }
 
-pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
+pub(super) fn translated(sent: &ParsedBody) -> Result<Fields> {
     let lower = |name, default: &str| sent.text(name).unwrap_or(default).to_ascii_lowercase();
     let size = sent.text("size").unwrap_or("full");
     let most = values::photoroom_max_pixels(size)
-        .ok_or_else(|| Refusal::invalid_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
+        .ok_or_else(|| invalid_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
     let format = lower("format", "png");
     let mut fields = Fields::default();
     fields.push("format", if format == "jpeg" { "jpg" } else { &format })?;

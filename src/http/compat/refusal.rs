@@ -4,7 +4,7 @@
 
 use super::dispatch::WireFormat;
 use crate::http::reply::{self, ApiError, ErrorCode, Reply};
-use crate::recipe::{BG_FILE, FieldError};
+use crate::recipe::BG_FILE;
 use hyper::StatusCode;
 use hyper::header::WWW_AUTHENTICATE;
 use serde_json::{Value, json};
@@ -13,64 +13,43 @@ use std::fmt::Display;
 /// The parameter of a failure that concerns the number of pixels of a source and not its bytes.
 pub(super) const RESOLUTION: &str = "resolution";
 
-/// A failed request in the wire format of another service.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    error: ApiError,
-    /// The service's code; `None` if it follows from the error.
-    code: Option<&'static str>,
+/// An invalid request with a code of the service, which is its reason: no other invalid parameter has a reason.
+pub(super) fn invalid_request(code: &'static str, message: impl Display) -> ApiError {
+    ApiError::new(ErrorCode::InvalidParameter, message).reason(code)
 }
 
-impl Refusal {
-    /// An invalid request with a specific code of the service.
-    pub(super) fn invalid_request(code: &'static str, message: impl Display) -> Self {
-        Self { error: ApiError::new(ErrorCode::InvalidParameter, message), code: Some(code) }
-    }
-
-    /// Logs and counts the error; returns the reply.
-    pub(super) fn into_reply(self, format: WireFormat, has_key: bool) -> Reply {
-        self.error.log();
-        let Self { error, code } = self;
-        let status = status(format, &error, code);
-        let message = match error.code {
-            ErrorCode::Unauthorized if has_key => "API Key invalid",
-            ErrorCode::Unauthorized => "Missing API Key",
-            _ => &error.message,
-        };
-        let body = match format {
-            WireFormat::RemoveBg => {
-                let code = code.unwrap_or_else(|| removebg_code(&error));
-                let title = title(code).unwrap_or(message);
-                json!({ "errors": [{ "title": title, "code": code, "detail": message }] })
-            }
-            WireFormat::Rembg => json!({ "detail": rembg_detail(&error, message, status) }),
-            WireFormat::Photoroom => {
-                let code = code.unwrap_or_else(|| photoroom_code(&error));
-                json!({ "detail": message, "status_code": status.as_u16(), "type": code })
-            }
-        };
-        let mut reply = reply::json(status, &body);
-        let mut headers = *error.headers;
-        if status == StatusCode::FORBIDDEN {
-            headers.remove(WWW_AUTHENTICATE);
+/// Logs and counts the error; returns the reply.
+pub(super) fn refusal(error: ApiError, format: WireFormat, has_key: bool) -> Reply {
+    error.log();
+    let code = error.reason.filter(|_| error.code == ErrorCode::InvalidParameter);
+    let status = status(format, &error, code);
+    let message = match error.code {
+        ErrorCode::Unauthorized if has_key => "API Key invalid",
+        ErrorCode::Unauthorized => "Missing API Key",
+        _ => &error.message,
+    };
+    let body = match format {
+        WireFormat::RemoveBg => {
+            let code = code.unwrap_or_else(|| removebg_code(&error));
+            let title = title(code).unwrap_or(message);
+            json!({ "errors": [{ "title": title, "code": code, "detail": message }] })
         }
-        reply.headers_mut().extend(headers);
-        reply
+        WireFormat::Rembg => json!({ "detail": rembg_detail(&error, message, status) }),
+        WireFormat::Photoroom => {
+            let code = code.unwrap_or_else(|| photoroom_code(&error));
+            json!({ "detail": message, "status_code": status.as_u16(), "type": code })
+        }
+    };
+    let mut reply = reply::json(status, &body);
+    let mut headers = *error.headers;
+    if status == StatusCode::FORBIDDEN {
+        headers.remove(WWW_AUTHENTICATE);
     }
+    reply.headers_mut().extend(headers);
+    reply
 }
 
-impl From<ApiError> for Refusal {
-    fn from(error: ApiError) -> Self {
-        Self { error, code: None }
-    }
-}
-
-impl From<FieldError> for Refusal {
-    fn from(error: FieldError) -> Self {
-        ApiError::from(error).into()
-    }
-}
-
+/// The status of a reply. `code`: the code of the service that the error carries.
 fn status(format: WireFormat, error: &ApiError, code: Option<&str>) -> StatusCode {
     let usual = error.code.status();
     match (format, usual) {
@@ -157,18 +136,19 @@ fn rembg_detail(error: &ApiError, message: &str, status: StatusCode) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::FieldError;
     use http_body_util::BodyExt;
 
-    fn invalid(param: &str) -> Refusal {
+    fn invalid(param: &str) -> ApiError {
         FieldError::invalid(param, "x", "y").into()
     }
 
-    fn of(code: ErrorCode, param: &str) -> Refusal {
-        ApiError::new(code, "m").param(param).into()
+    fn of(code: ErrorCode, param: &str) -> ApiError {
+        ApiError::new(code, "m").param(param)
     }
 
-    async fn answered(refusal: Refusal, format: WireFormat) -> (u16, Value) {
-        let reply = refusal.into_reply(format, true);
+    async fn answered(error: ApiError, format: WireFormat) -> (u16, Value) {
+        let reply = refusal(error, format, true);
         let status = reply.status().as_u16();
         assert!(reply.headers().get(WWW_AUTHENTICATE).is_none() || status == 401);
         let body = reply.into_body().collect().await.expect("in memory").to_bytes();
@@ -177,12 +157,12 @@ mod tests {
 
     #[tokio::test]
     async fn every_failure_has_its_code_at_remove_bg() {
-        for (refusal, status, code) in [
+        for (error, status, code) in [
             (invalid("roi"), 400, "invalid_roi"),
             (invalid("bg_url"), 400, "invalid_bg_image_url"),
             (invalid("url"), 400, "invalid_image_url"),
             (invalid("crop"), 400, "invalid_parameter"),
-            (Refusal::invalid_request("missing_source", "m"), 400, "missing_source"),
+            (invalid_request("missing_source", "m"), 400, "missing_source"),
             (of(ErrorCode::InvalidImage, "file"), 400, "failed_to_read_image"),
             (of(ErrorCode::UnsupportedMediaType, "file"), 400, "invalid_file_type"),
             (of(ErrorCode::PayloadTooLarge, "file"), 400, "file_too_large"),
@@ -195,9 +175,9 @@ mod tests {
             (of(ErrorCode::Unauthorized, ""), 403, "auth_failed"),
             (of(ErrorCode::RateLimitExceeded, ""), 429, "rate_limit_exceeded"),
             (of(ErrorCode::NotFound, ""), 404, "not_found"),
-            (ApiError::internal("secret").into(), 500, "internal_error"),
+            (ApiError::internal("secret"), 500, "internal_error"),
         ] {
-            let (answered, body) = answered(refusal, WireFormat::RemoveBg).await;
+            let (answered, body) = answered(error, WireFormat::RemoveBg).await;
             let error = &body["errors"][0];
             assert_eq!((answered, error["code"].as_str()), (status, Some(code)), "{body}");
             assert!(error["title"].as_str().is_some_and(|title| !title.is_empty() && !title.contains("secret")));
@@ -209,21 +189,21 @@ mod tests {
     async fn rembg_has_lists_for_parameters_and_sentences_for_the_rest() {
         let (status, body) = answered(FieldError::Missing { param: "file".into() }.into(), WireFormat::Rembg).await;
         assert_eq!((status, &body["detail"][0]["loc"]), (422, &json!(["body", "file"])));
-        for (refusal, expected) in [
-            (Refusal::invalid_request("invalid_model", "m"), 400),
+        for (error, expected) in [
+            (invalid_request("invalid_model", "m"), 400),
             (of(ErrorCode::InvalidImage, "file"), 400),
             (of(ErrorCode::NoSubjectDetected, "file"), 400),
             (of(ErrorCode::Unauthorized, ""), 401),
             (of(ErrorCode::PaymentRequired, ""), 402),
         ] {
-            let (status, body) = answered(refusal, WireFormat::Rembg).await;
+            let (status, body) = answered(error, WireFormat::Rembg).await;
             assert_eq!((status, body["detail"].is_string()), (expected, true), "{body}");
         }
     }
 
     #[tokio::test]
     async fn photoroom_repeats_the_status_in_the_body() {
-        let (status, body) = answered(Refusal::invalid_request("missing_image", "m"), WireFormat::Photoroom).await;
+        let (status, body) = answered(invalid_request("missing_image", "m"), WireFormat::Photoroom).await;
         assert_eq!((status, body), (400, json!({ "detail": "m", "status_code": 400, "type": "missing_image" })));
         assert_eq!(answered(of(ErrorCode::Unauthorized, ""), WireFormat::Photoroom).await.1["status_code"], 403);
     }

@@ -2,11 +2,11 @@
 
 use super::cutout::{self, CutoutRequest};
 use super::input::{self, Names, ParsedBody};
-use super::refusal::Refusal;
+use super::refusal::invalid_request;
 use super::reply::{self, ResultFile};
 use super::values::flag;
 use crate::http::admission::Caller;
-use crate::http::reply::{MODEL, Reply};
+use crate::http::reply::{MODEL, Reply, Result};
 use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -19,15 +19,14 @@ use serde_json::Value;
 
 const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc", "vm", "bgc", "extras"];
 
-pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
+pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: None };
 
-pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.memory.of(&caller.account).share();
+pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let is_get = context.method == Method::GET;
     let mut sent = if is_get {
         ParsedBody::default()
     } else {
-        input::read(context, NAMES, state.limits.max_bytes, &mut share).await?
+        input::read(context, NAMES, state.limits.max_bytes, &state.memory.of(&caller.account)).await?
     };
     let received = context.body.received();
     let query = context.uri.query().unwrap_or_default();
@@ -35,14 +34,14 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let source = if is_get {
         let url = sent.text("url").ok_or_else(|| FieldError::Missing { param: "url".to_owned() })?;
         let url = SourceUrl::parse(url).map_err(|error| {
-            Refusal::invalid_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
+            invalid_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
         })?;
         Pictures::Url(url)
     } else {
         let file = sent.take("file").into_iter().next();
         Pictures::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
-    let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
+    let request = CutoutRequest { fields: translated(&sent)?, source, background: None, limits: state.limits };
     let processor = &state.app.processor;
     let headers = with_model(&context.headers, model(&sent, &processor.model(), processor.added())?);
     let cutout = cutout::cut_out(state, caller, &headers, received, request).await?;
@@ -58,7 +57,7 @@ pub(super) fn add_query(sent: &mut ParsedBody, query: &str) {
     }
 }
 
-pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
+pub(super) fn translated(sent: &ParsedBody) -> Result<Fields> {
     // Validated but without effect: the band that is solved follows from the mask, which is always cleaned, and colours
     // are always unmixed.
     switch(sent, "ppm")?;
@@ -101,10 +100,10 @@ fn parse_rgba(text: &str) -> Option<String> {
 
 /// The prompts in `extras` as fields: a rectangle is the box, points of label 1 are subject, points of label 0 background.
 /// Extras that are not JSON are ignored, as by rembg.
-fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>, Refusal> {
+fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>> {
     let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(Vec::new()) };
     let Some(prompts) = extras.get("sam_prompt").and_then(Value::as_array) else { return Ok(Vec::new()) };
-    let refused = |why: &str| Refusal::invalid_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
+    let refused = |why: &str| invalid_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
     let mut fields: Vec<(&str, String)> = Vec::new();
     for prompt in prompts {
         let data = prompt.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -139,7 +138,7 @@ const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sa
 
 /// What `x-service-model` says for a model of rembg's: the added model of this name, or the built-in network; nothing for the account's
 /// own. `vm`, its refinement of the edge, has no effect: `a` always has matting here.
-pub(super) fn model(sent: &ParsedBody, weights: &str, added: &AddedModels) -> Result<Option<String>, Refusal> {
+pub(super) fn model(sent: &ParsedBody, weights: &str, added: &AddedModels) -> Result<Option<String>> {
     switch(sent, "vm")?;
     let Some(name) = sent.text("model") else { return Ok(None) };
     if let Some(model) = name.parse().ok().and_then(|name| added.find(&name).ok()) {
@@ -152,7 +151,7 @@ pub(super) fn model(sent: &ParsedBody, weights: &str, added: &AddedModels) -> Re
     let message = format!(
         "there is no model `{shown}`: add its file with `backdrop models add FILE --name {shown}`, or leave `model` out"
     );
-    Err(Refusal::invalid_request("invalid_model", message))
+    Err(invalid_request("invalid_model", message))
 }
 
 /// The request's headers with `model` as `x-service-model`.

@@ -2,12 +2,12 @@
 
 use super::cutout::{self, Cutout, CutoutRequest, is_matte};
 use super::input::{self, Names, ParsedBody};
-use super::refusal::Refusal;
+use super::refusal::invalid_request;
 use super::reply::{self, Json, ResultFile};
 use super::values::{self, FULL, MAX_PNG, PREVIEW, flag, lower, with_hash};
 use crate::compose::Scene;
 use crate::http::admission::Caller;
-use crate::http::reply::Reply;
+use crate::http::reply::{Reply, Result};
 use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -36,7 +36,7 @@ pub(super) const NAMES: Names = Names {
         "semitransparency",
     ],
     files: &["image_file", "bg_image_file"],
-    base64: &["image_file_b64"],
+    base64: Some("image_file_b64"),
 };
 
 /// Options of the request that shape the reply.
@@ -56,16 +56,15 @@ pub(super) struct ReplyOptions {
 const MAX_BYTES: usize = 22 << 20;
 const MAX_MEGAPIXELS: u32 = 50;
 
-pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.memory.of(&caller.account).share();
+pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let limits = input::limits(state, MAX_BYTES, MAX_MEGAPIXELS);
-    let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
+    let mut sent = input::read(context, NAMES, limits.max_bytes, &state.memory.of(&caller.account)).await?;
     let received = context.body.received();
     let source = source(&mut sent)?;
     let background = sent.take("bg_image_file").into_iter().next();
     let (fields, options) = translated(&sent, background.is_some())?;
     let background = background.filter(|_| !options.is_archive && !is_matte(&fields));
-    let request = CutoutRequest { fields, source, background, share, limits };
+    let request = CutoutRequest { fields, source, background, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let headers = headers(&cutout, options, caller.test);
     let json = reply::accepts_json(&context.headers).then(|| {
@@ -83,33 +82,33 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 }
 
 /// The one source of a request.
-fn source(sent: &mut ParsedBody) -> Result<Pictures, Refusal> {
-    let files: Vec<_> = NAMES.base64.iter().chain(&["image_file"]).flat_map(|name| sent.take(name)).collect();
+fn source(sent: &mut ParsedBody) -> Result<Pictures> {
+    let files: Vec<_> = ["image_file_b64", "image_file"].into_iter().flat_map(|name| sent.take(name)).collect();
     let mut files = files.into_iter();
     match (files.next(), files.next(), sent.text("image_url")) {
         (Some(file), None, None) => Ok(Pictures::File(file)),
         (None, None, Some(url)) => match SourceUrl::parse(url) {
             Ok(url) => Ok(Pictures::Url(url)),
-            Err(error) => Err(Refusal::invalid_request("invalid_image_url", format!("`image_url` is {error}"))),
+            Err(error) => Err(invalid_request("invalid_image_url", format!("`image_url` is {error}"))),
         },
-        (None, None, None) => Err(Refusal::invalid_request("missing_source", "No image given")),
-        _ => Err(Refusal::invalid_request("multiple_sources", "Multiple image sources given")),
+        (None, None, None) => Err(invalid_request("missing_source", "No image given")),
+        _ => Err(invalid_request("multiple_sources", "Multiple image sources given")),
     }
 }
 
 /// The recipe fields for a request.
-pub(super) fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, ReplyOptions), Refusal> {
+pub(super) fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, ReplyOptions)> {
     let backgrounds = [sent.text("bg_color").is_some(), sent.text("bg_image_url").is_some(), has_file]
         .iter()
         .filter(|is| **is)
         .count();
     if backgrounds > 1 {
-        return Err(Refusal::invalid_request("multiple_bg_sources", "Multiple background sources given"));
+        return Err(invalid_request("multiple_bg_sources", "Multiple background sources given"));
     }
     let is_matte = match lower(sent, "channels").as_deref() {
         None | Some("rgba") => false,
         Some("alpha") => true,
-        Some(_) => return Err(Refusal::invalid_request("invalid_channels", "`channels` is rgba or alpha")),
+        Some(_) => return Err(invalid_request("invalid_channels", "`channels` is rgba or alpha")),
     };
     let color = sent.text("bg_color").map(with_hash);
     // An invalid colour is refused by the recipe.
@@ -120,14 +119,11 @@ pub(super) fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, R
         Some("jpg" | "jpeg") => ("jpg", false),
         Some("webp") => ("webp", false),
         Some("zip") => ("png", true),
-        Some(_) => return Err(Refusal::invalid_request("invalid_format", "`format` is auto, png, jpg, webp or zip")),
+        Some(_) => return Err(invalid_request("invalid_format", "`format` is auto, png, jpg, webp or zip")),
     };
     let size = sent.text("size").unwrap_or("preview");
     let size_pixels = values::removebg_max_pixels(size).ok_or_else(|| {
-        Refusal::invalid_request(
-            "invalid_size",
-            "`size` is preview, small, regular, medium, hd, full, 4k, 50MP or auto",
-        )
+        invalid_request("invalid_size", "`size` is preview, small, regular, medium, hd, full, 4k, 50MP or auto")
     })?;
     let within = |pixels: u32| if format == "png" && !is_archive { pixels.min(MAX_PNG) } else { pixels };
     let reports_type = lower(sent, "type_level").as_deref() != Some("none");
@@ -159,18 +155,9 @@ pub(super) fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, R
     if let Some(scale) = lower(sent, "scale").filter(|scale| scale != "original") {
         push("scale", &scale)?;
     }
+    let is_preview = size_pixels == PREVIEW;
     let (max_pixels, largest_pixels) = (within(size_pixels), within(size_pixels.max(FULL)));
-    Ok((
-        fields,
-        ReplyOptions {
-            is_preview: size_pixels == PREVIEW,
-            is_archive,
-            reports_type,
-            max_pixels,
-            largest_pixels,
-            is_cropped,
-        },
-    ))
+    Ok((fields, ReplyOptions { is_preview, is_archive, reports_type, max_pixels, largest_pixels, is_cropped }))
 }
 
 fn is_opaque(color: &str) -> bool {

@@ -2,9 +2,8 @@
 
 use super::archive;
 use super::cutout::Cutout;
-use super::refusal::Refusal;
 use crate::http::admission::Caller;
-use crate::http::reply::{ApiError, Reply, picture_reply};
+use crate::http::reply::{Reply, Result, picture_reply};
 use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use base64::Engine as _;
@@ -59,7 +58,7 @@ pub(super) async fn picture(
     cutout: Cutout,
     file: ResultFile,
     json: Option<Json>,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply> {
     let Cutout { mut output, bill, latency, deadline, .. } = cutout;
     let memory = state.memory.of(&caller.account);
     let mut bytes = std::mem::take(&mut output.image.bytes);
@@ -78,8 +77,7 @@ pub(super) async fn picture(
             json.push_str(&after);
             Bytes::from(json)
         });
-        let json = encoding.await.map_err(ApiError::from)?;
-        bytes = memory.hold(json, deadline).await?;
+        bytes = memory.hold(encoding.await?, deadline).await?;
         media_type = "application/json";
     }
     let mut reply = picture_reply::image(output, bill.pay().await?, latency)?;

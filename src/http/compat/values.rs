@@ -1,7 +1,8 @@
 //! Values as other services write them: switches, colours, and names of sizes, which are caps of the result in pixels.
 
 use super::input::ParsedBody;
-use super::refusal::Refusal;
+use super::refusal::invalid_request;
+use crate::http::reply::Result;
 
 /// A million pixels.
 const MEGAPIXEL: u32 = 1_000_000;
@@ -21,11 +22,11 @@ pub(super) fn lower(sent: &ParsedBody, name: &str) -> Option<String> {
 }
 
 /// A switch; off where it is not sent.
-pub(super) fn flag(sent: &ParsedBody, name: &str, code: &'static str) -> Result<bool, Refusal> {
+pub(super) fn flag(sent: &ParsedBody, name: &str, code: &'static str) -> Result<bool> {
     match lower(sent, name).as_deref() {
         None | Some("false" | "0" | "no" | "off") => Ok(false),
         Some("true" | "1" | "yes" | "on") => Ok(true),
-        Some(_) => Err(Refusal::invalid_request(code, format!("`{name}` is true or false"))),
+        Some(_) => Err(invalid_request(code, format!("`{name}` is true or false"))),
     }
 }
 

@@ -35,7 +35,8 @@ pub struct LimitsConfig {
     /// Bytes of a picture, uploaded or fetched; beyond, it is answered 413. The commands that work without a daemon take at
     /// least 200 MB, 16384 pixels and 150 megapixels.
     pub max_bytes: usize,
-    /// Pixels of a picture's longer side; beyond, it is answered 413. A result may be as large, and 8192 in any case.
+    /// Pixels of a picture's longer side; beyond, it is answered 413. A result may have sides of this length, or of 8192 pixels if that is
+    /// more.
     pub max_side: u32,
     /// Megapixels of a picture; beyond, it is answered 413.
     pub max_megapixels: u32,
@@ -82,8 +83,8 @@ impl LimitsConfig {
         mistakes
     }
 
-    /// Limits beyond the memory that `server` and, in megapixels, the engine reserve, each as a sentence. Pictures of the
-    /// default limits fit any reservation, one at a time.
+    /// Every limit that exceeds the memory of `server` or the megapixels of the engine, each as a sentence. The default `max_megapixels`
+    /// is always valid: a picture that needs more than the reserved megapixels takes all of them.
     #[must_use]
     pub fn validate_memory(&self, server: &HttpConfig, megapixels_in_flight: u32) -> Vec<String> {
         let mut mistakes = Vec::new();
@@ -120,8 +121,7 @@ impl LimitsConfig {
         self.of_pictures().or_larger(Limits::LOCAL)
     }
 
-    /// These limits on a loopback address without proxies: accounts on `plus` have the rate of one's own machine unless rates are
-    /// configured.
+    /// These limits on a loopback address without proxies: accounts on `plus` have 6000 requests a minute unless a rate is configured.
     #[must_use]
     pub fn on_loopback(mut self) -> Self {
         if self.rate_per_minute == Self::default().rate_per_minute {
@@ -170,7 +170,7 @@ mod tests {
         let of = |max_bytes, max_megapixels| LimitsConfig { max_bytes, max_megapixels, ..LimitsConfig::default() };
         let default = LimitsConfig::default();
         assert_eq!(default.validate_memory(&HttpConfig::default(), 64), [""; 0]);
-        assert_eq!(default.validate_memory(&server(16), 1), [""; 0], "as before there were such limits");
+        assert_eq!(default.validate_memory(&server(16), 1), [""; 0], "a picture takes all of a smaller reservation");
         assert_eq!(of(512_000_000, 64).validate_memory(&HttpConfig::default(), 64), [""; 0]);
         for (limits, bodies, in_flight, expected) in [
             (of(256_000_001, 17), 256, 64, "max_bytes: expected at most `server.max_body_megabytes_in_flight`, 256 MB"),

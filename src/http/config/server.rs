@@ -33,56 +33,55 @@ pub struct HttpConfig {
     /// Address of health, metrics and key administration. Not for the public.
     #[serde(deserialize_with = "address")]
     pub admin_listen: SocketAddr,
-    /// Host names of the admin listener, beside `localhost` and its own address. Requests for others are refused: the host
-    /// name of a web page could resolve to this address (DNS rebinding).
+    /// Host names of the admin listener, in addition to `localhost` and the listener's address. Requests for other hosts are refused:
+    /// the host name of a web page could resolve to this address (DNS rebinding).
     pub admin_hosts: Vec<String>,
-    /// Whether `/` is a page on which people try the API in a browser, with their own key.
+    /// Whether `/` is a page on which users try the API with their key.
     pub page: bool,
-    /// Whether the page and the dry run of `backdrop bulk` show plans, prices and costs. By default where `[prices]` has been changed.
+    /// Whether the page and the dry run of `backdrop bulk` show plans, prices and costs. By default if `[prices]` is changed.
     pub show_prices: Option<bool>,
-    /// PEM file of the API's certificate and its intermediates; without one, plain HTTP. Both files are read again on
-    /// SIGHUP.
+    /// PEM file of the API's certificate and its intermediates. Without it the API is plain HTTP. Certificate and key are read again
+    /// on SIGHUP.
     pub tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's private key, not encrypted.
     pub tls_key: Option<PathBuf>,
-    /// Base of URLs in replies and webhooks, such as `https://api.example.org`; without one, the host of the request; in
-    /// webhooks, that of the request that made the job.
+    /// Base of URLs in replies and webhooks, such as `https://api.example.org`. By default the host of the request; in webhooks, the host
+    /// of the request that made the job.
     pub public_url: Option<String>,
-    /// Web pages that may call the API from a browser, each by its origin such as `https://example.org`; or `*`, all.
+    /// Origins of the web pages that may call the API from a browser, such as `https://example.org`; `*` allows every page.
     pub cors_origins: Vec<String>,
     /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
     pub wrong_keys_per_minute: u32,
-    /// Connections served at once, less where the limit of open files leaves less. One more takes the place of an idle
-    /// one, or waits.
+    /// Connections served at once, reduced to the number that the limit of open files allows. A further connection replaces an idle
+    /// connection, or waits.
     pub max_connections: usize,
-    /// Connections of one address (of IPv6, one /64); one more takes the place of an idle one of the address, or is
-    /// closed. Trusted proxies have no such bound.
+    /// Connections of one address (of IPv6, one /64). A further connection replaces an idle connection of the address, or is closed.
+    /// Trusted proxies have no limit by address.
     pub max_connections_per_address: usize,
-    /// Addresses and ranges (`10.0.0.0/8`) of the load balancers before the API. From them, and only from them,
-    /// `X-Forwarded-For` (without it, `Forwarded`) gives the client's address. One that writes only `Forwarded` has to
-    /// remove `X-Forwarded-For`.
+    /// Addresses and ranges (`10.0.0.0/8`) of the load balancers before the API. Only in their requests `X-Forwarded-For`, or without it
+    /// `Forwarded`, gives the client's address. A load balancer that writes only `Forwarded` has to remove `X-Forwarded-For`.
     pub trusted_proxies: Vec<AddressRange>,
     /// Whether connections of `trusted_proxies` begin with a header of the PROXY protocol, version 1 or 2.
     pub proxy_protocol: bool,
-    /// Megabytes held in memory at once: half for uploads and fetched pictures, half for unread replies. Accounts share each half; one
-    /// alone leaves a third. Beyond, an upload is answered 429, and a finished picture waits before its reply begins.
+    /// Megabytes held in memory at once: half for uploads and fetched pictures, half for unread replies. Accounts share each half; an
+    /// account alone leaves a third of it. Beyond, an upload is answered 429, and a finished picture waits before its reply begins.
     pub max_body_megabytes_in_flight: usize,
     /// How long the head of a request may take to arrive.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub header_timeout: Duration,
-    /// The slowest accepted upload, in kilobytes (1000 bytes) per second: a body with `Content-Length` may take the time
-    /// that it needs at this rate in addition to `body_timeout`.
+    /// The slowest accepted upload, in kilobytes (1000 bytes) per second. A body with `Content-Length` has the time that it needs at this
+    /// rate in addition to `body_timeout`.
     pub min_upload_kilobytes_per_second: u32,
-    /// How long the body of a request may take to arrive, beside the time for its announced length.
+    /// How long the body of a request may take to arrive, in addition to the time for its announced length.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub body_timeout: Duration,
-    /// How long a body may pause; beyond, it is answered 408, as when it takes too long.
+    /// How long a body may pause. A longer pause is answered 408, like a body that takes too long.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub body_pause: Duration,
     /// How long a connection may be idle.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub idle_timeout: Duration,
-    /// How old a connection may become: then it ends with the requests in flight, and the client opens another one.
+    /// The age at which a connection ends, after its requests in flight. The client then opens another connection.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub max_connection_age: Duration,
     /// How long a client may read nothing of a reply; beyond, the reply is dropped.
@@ -94,8 +93,8 @@ pub struct HttpConfig {
     /// How long requests in flight may take to end at shutdown; meanwhile others are answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub shutdown_grace: Duration,
-    /// After this time without a connection, a job and a clip's result to delete the daemon ends, to be started again by the
-    /// next connection; only with a socket from systemd. Unset, it stays.
+    /// The daemon ends after this time without a connection, an unfinished job and a result to delete; the next connection starts it
+    /// again. Only with a socket from systemd. By default it does not end.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
     pub idle_exit: Option<Duration>,
 }
@@ -133,7 +132,7 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
-    /// Whether people see prices.
+    /// Whether prices are shown.
     #[must_use]
     pub fn shows_prices(&self, prices: &PriceConfig) -> bool {
         self.show_prices.unwrap_or(*prices != PriceConfig::default())

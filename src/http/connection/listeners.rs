@@ -7,7 +7,7 @@ use crate::http::admin::Admin;
 use crate::http::app::App;
 use crate::http::bulk_runs::BulkRuns;
 use crate::http::config::{HttpConfig, LimitsConfig};
-use crate::http::public::Public;
+use crate::http::state::ApiState;
 use crate::jobs::JobsConfig;
 use crate::store::{BULK_ID_PREFIX, BulkRunState, BulkStatus};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub async fn serve(
     let (public_is_closed, admin_stopped) = oneshot::channel::<()>();
     let admin_service = Arc::new(Admin::new(app.clone(), draining.clone(), config.admin_hosts.clone()));
     let (jobs, bulk) = (app.jobs.clone(), app.bulk.clone());
-    let public_service = Arc::new(Public::new(app, config.clone(), &limits));
+    let public_service = Arc::new(ApiState::new(app, config.clone(), &limits));
     let shares = descriptors::shares(config.max_connections);
     let public_limits = ListenerLimits {
         connections: shares.public,

@@ -116,22 +116,18 @@ impl Decoder {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share)> {
+    /// The picture with its memory; `None` for an empty text.
+    pub(crate) fn finish(mut self) -> Result<Option<Result<Bytes, FieldError>>> {
         if matches!(self.state, State::Head(_)) || self.escape.is_some() {
             self.state = invalid("a data URL without a picture");
         } else if !matches!(self.state, State::Invalid(_)) {
             self.decode()?;
         }
-        let picture = if let State::Invalid(what) = self.state {
-            self.bytes = Vec::new();
+        if let State::Invalid(what) = self.state {
             let expected = "a picture as base64, perhaps behind `data:image/…;base64,`";
-            Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected)))
-        } else {
-            (!self.bytes.is_empty()).then(|| Ok(Bytes::from(self.bytes)))
-        };
-        let held = picture.as_ref().map_or(0, |picture| picture.as_ref().map_or(0, Bytes::len));
-        self.share.shrink_to(held);
-        Ok((picture, self.share))
+            return Ok(Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected))));
+        }
+        Ok((!self.bytes.is_empty()).then(|| Ok(self.share.hold(self.bytes))))
     }
 }
 

@@ -161,6 +161,11 @@ pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
+/// The media type in lower case, without parameters.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    content_type(headers).split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 /// 415.
 pub(crate) fn unsupported(message: &str) -> ApiError {
     ApiError::new(ErrorCode::UnsupportedMediaType, message)

@@ -13,9 +13,7 @@ pub trait Inspect: Send + Sync + 'static {
     fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>>;
 
     /// What the system lacks to confine the programs; `None` before they were found.
-    fn missing_confinement(&self) -> Option<Vec<&'static str>> {
-        None
-    }
+    fn missing_confinement(&self) -> Option<Vec<&'static str>>;
 
     /// The properties of the clip in a file of an account; accounts take turns.
     fn probe<'a>(&'a self, account: &'a str, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>>;

@@ -37,8 +37,6 @@ pub(crate) struct Form {
     pub(crate) files: Vec<Upload>,
     /// The URL of a picture, instead of a file.
     pub(crate) url: Option<String>,
-    /// The files' share of the memory of accounts; to be dropped after them.
-    pub(crate) share: Share,
 }
 
 /// A file of a form.
@@ -71,7 +69,7 @@ pub(crate) async fn read<C: Chunks>(
 ) -> Result<Form> {
     let max_file = memory.max_file();
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input, max_file));
-    let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
+    let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None };
     // A list may have any number of parts, and the memory of accounts does not count values.
     let mut values_left = MAX_OVERHEAD;
     while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
@@ -84,20 +82,18 @@ pub(crate) async fn read<C: Chunks>(
                 return Err(too_many(name, max_count));
             }
             let too_large = || body_too_large(endpoint.input, max_file);
-            let file = read_file(&mut multipart, &form.share, max_file, too_large).await?;
+            let share = memory.share();
+            let file = read_file(&mut multipart, &share, max_file, too_large).await?;
             // A browser sends an empty file if none was chosen.
             if file.as_ref().is_some_and(Bytes::is_empty) && filename.as_deref().is_none_or(str::is_empty) {
                 continue;
             }
             form.fields.attach(&name);
             let (bytes, refused) = match file {
-                Some(bytes) => (bytes, None),
+                Some(bytes) => (share.hold(bytes), None),
                 None if max_count == 1 => return Err(file_too_large(max_file)),
-                None => {
-                    // The memory of what was read is returned, and the rest of the part is skipped.
-                    form.share.shrink_to(form.files.iter().map(|upload| upload.bytes.len()).sum());
-                    (Bytes::new(), Some(file_too_large(max_file)))
-                }
+                // The memory of what was read is returned, and the rest of the part is skipped.
+                None => (Bytes::new(), Some(file_too_large(max_file))),
             };
             form.files.push(Upload { name, filename, bytes, refused });
         } else if endpoint.field(&name).is_some() {

@@ -1,13 +1,13 @@
 //! Reads a request for pictures (form, JSON or raw body) into its fields, recipe, files and URLs.
 
-use super::body::{content_type, read_within, require_uncompressed, unsupported};
+use super::body::{content_type, media_type, read_within, require_uncompressed, unsupported};
 use super::form::{self, Form, Upload};
 use super::input_names::{FILE, FILES, IMAGE_BASE64, URL, URLS};
 use super::json::Syntax;
 use super::picture_json::{self, PictureJson};
 use super::{json, multipart};
 use crate::codec::DecodeError;
-use crate::http::admission::{AccountMemory, Caller, Share};
+use crate::http::admission::{AccountMemory, Caller};
 use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -36,8 +36,6 @@ pub(crate) struct Inputs {
     pub(crate) background: Option<Bytes>,
     /// The mask that was sent with the form.
     pub(crate) mask: Option<Bytes>,
-    /// The files' share of the memory of accounts; to be dropped after them.
-    pub(crate) share: Share,
 }
 
 /// The pictures to process.
@@ -72,8 +70,8 @@ impl Pictures {
 
 impl ImageRequest {
     /// A request without background and mask.
-    fn of(fields: Fields, recipe: Recipe, pictures: Pictures, param: &'static str, share: Share) -> Self {
-        Self { fields, recipe, inputs: Inputs { pictures, param, background: None, mask: None, share } }
+    fn of(fields: Fields, recipe: Recipe, pictures: Pictures, param: &'static str) -> Self {
+        Self { fields, recipe, inputs: Inputs { pictures, param, background: None, mask: None } }
     }
 }
 
@@ -103,8 +101,7 @@ impl Reader<'_> {
     /// Reads a request with one picture: a form, JSON, or the picture itself, whose fields are in the query.
     async fn picture(&mut self) -> Result<ImageRequest> {
         require_uncompressed(&self.context.headers)?;
-        let content_type = content_type(&self.context.headers);
-        if let Some(boundary) = multipart::boundary(content_type)? {
+        if let Some(boundary) = multipart::boundary(content_type(&self.context.headers))? {
             refuse_query(&self.context.uri, "form fields")?;
             return self.picture_form(&boundary).await;
         }
@@ -112,7 +109,7 @@ impl Reader<'_> {
             refuse_query(&self.context.uri, "members of the body")?;
             return self.picture_json(syntax).await;
         }
-        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let media_type = media_type(&self.context.headers);
         // Without a type, or with a type of any bytes, the picture is recognized by its content, as every picture is.
         if media_type.starts_with("image/")
             || matches!(&*media_type, "" | "application/octet-stream" | "binary/octet-stream")
@@ -136,13 +133,12 @@ impl Reader<'_> {
             (None, Some(address)) => (Pictures::Url(url(&Json::from(address))?), URL),
             (None, None) => return Err(FieldError::Missing { param: FILE.to_owned() }.into()),
         };
-        let inputs = Inputs { pictures, param, background, mask, share: form.share };
+        let inputs = Inputs { pictures, param, background, mask };
         Ok(ImageRequest { fields: form.fields, recipe, inputs })
     }
 
     async fn picture_json(&mut self, syntax: Syntax) -> Result<ImageRequest> {
-        let read = picture_json::read(&mut self.context.body, &self.memory, syntax).await?;
-        let PictureJson { object, picture, share } = read;
+        let PictureJson { object, picture } = picture_json::read(&mut self.context.body, &self.memory, syntax).await?;
         let (fields, [address, left]) = object.split(&self.endpoint.fields, [URL, IMAGE_BASE64])?;
         let recipe = self.validate(&fields)?;
         let (pictures, param) = match (picture, left, address) {
@@ -160,7 +156,7 @@ impl Reader<'_> {
                 return Err(ApiError::new(ErrorCode::InvalidParameter, message).param(URL));
             }
         };
-        Ok(ImageRequest::of(fields, recipe, pictures, param, share))
+        Ok(ImageRequest::of(fields, recipe, pictures, param))
     }
 
     /// Reads a body that is the picture, with the fields in the query string.
@@ -183,7 +179,7 @@ impl Reader<'_> {
         if picture.is_empty() {
             return Err(DecodeError::Empty.into());
         }
-        Ok(ImageRequest::of(fields, recipe, Pictures::File(picture), FILE, share))
+        Ok(ImageRequest::of(fields, recipe, Pictures::File(share.hold(picture)), FILE))
     }
 
     async fn files(&mut self) -> Result<ImageRequest> {
@@ -195,7 +191,7 @@ impl Reader<'_> {
         if form.files.is_empty() {
             return Err(FieldError::Missing { param: FILES.to_owned() }.into());
         }
-        Ok(ImageRequest::of(form.fields, recipe, Pictures::Files(form.files), FILES, form.share))
+        Ok(ImageRequest::of(form.fields, recipe, Pictures::Files(form.files), FILES))
     }
 
     async fn urls(&mut self) -> Result<ImageRequest> {
@@ -204,7 +200,7 @@ impl Reader<'_> {
         let (fields, [value]) = object.split(&self.endpoint.fields, [URLS])?;
         let recipe = self.validate(&fields)?;
         let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;
-        Ok(ImageRequest::of(fields, recipe, pictures, URLS, self.memory.share()))
+        Ok(ImageRequest::of(fields, recipe, pictures, URLS))
     }
 
     /// Reads a form. Fields are validated before files, so that an invalid field is reported first.

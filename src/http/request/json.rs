@@ -1,6 +1,6 @@
 //! Reads a small body, JSON or a form in the encoding of URLs, as an object of fields, each at most once.
 
-use super::body::{RequestBody, content_type, read_within, require_uncompressed, unsupported};
+use super::body::{RequestBody, media_type, read_within, require_uncompressed, unsupported};
 use super::input_names::{URLS, canonical};
 use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::recipe::{Field, FieldError, Fields};
@@ -49,13 +49,10 @@ pub(crate) enum Syntax {
 /// The syntax of an uncompressed body; a body of another media type is refused (415).
 pub(crate) fn syntax(headers: &HeaderMap) -> Result<Syntax> {
     require_uncompressed(headers)?;
-    let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
-    if media_type.eq_ignore_ascii_case("application/json") {
-        Ok(Syntax::Json)
-    } else if media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-        Ok(Syntax::Form)
-    } else {
-        Err(unsupported("the request body must be application/json"))
+    match &*media_type(headers) {
+        "application/json" => Ok(Syntax::Json),
+        "application/x-www-form-urlencoded" => Ok(Syntax::Form),
+        _ => Err(unsupported("the request body must be application/json")),
     }
 }
 

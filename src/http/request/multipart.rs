@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
 
 /// Padding is not required.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );

@@ -21,8 +21,6 @@ pub(crate) struct PictureJson {
     pub(crate) object: Object,
     /// The picture, if one was sent. Its error is reported after errors of the fields.
     pub(crate) picture: Option<Result<Bytes, FieldError>>,
-    /// The picture's share of the memory of accounts; to be dropped after it.
-    pub(crate) share: Share,
 }
 
 /// The largest body that can hold a picture: white space and escapes may double its text.
@@ -64,8 +62,7 @@ fn of_form(text: &[u8], share: Share) -> Result<PictureJson> {
         // A plus that was not escaped.
         picture.push(if byte == b' ' { b'+' } else { byte })?;
     }
-    let (picture, share) = picture.finish()?;
-    Ok(PictureJson { object, picture, share })
+    Ok(PictureJson { object, picture: picture.finish()? })
 }
 
 /// Separates the text of the picture from the rest of the body.
@@ -208,8 +205,7 @@ impl Splitter {
 
     pub(crate) fn finish(self) -> Result<PictureJson> {
         let object = json::parse(&self.rest)?;
-        let (picture, share) = self.picture.finish()?;
-        Ok(PictureJson { object, picture, share })
+        Ok(PictureJson { object, picture: self.picture.finish()? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Generates the backdrop of a `/replace-bg-ai` request with an upstream model, and reports the generator in reply headers.
 
 use crate::generate::GeneratedImage;
-use crate::http::admission::{Authorized, Caller, Share};
+use crate::http::admission::{Authorized, Caller};
 use crate::http::reply::{Reply, Result};
 use crate::http::state::ApiState;
 use crate::image::{Rect, Size};
@@ -25,14 +25,14 @@ const BUILT_IN: &str = "procedural";
 const NO_WORDS: &str = "none";
 
 /// The backdrop that an upstream model generates for the recipe's prompt; `None` where the recipe has no prompt, or where the
-/// built-in generator draws it during processing. The share is the backdrop's.
+/// built-in generator draws it during processing.
 pub(crate) async fn generate(
     state: &ApiState,
     authorized: &mut Authorized,
     caller: &Caller,
     source: &Bytes,
     received: Instant,
-) -> Result<Option<(GeneratedImage, Share)>> {
+) -> Result<Option<GeneratedImage>> {
     let recipe = &authorized.recipe;
     let Some(Source::Generated(prompt)) = &recipe.inputs.background else { return Ok(None) };
     let providers = &state.app.providers;
@@ -42,7 +42,7 @@ pub(crate) async fn generate(
     // First, so that an unusable source costs no upstream call.
     let call = Call::of_request(&caller.account, received + state.config.request_deadline, state.limits);
     let canvas = canvas_of(state, recipe, source.clone(), call).await?;
-    let mut share = state.memory.of(&caller.account).share();
+    let share = state.memory.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
@@ -52,8 +52,7 @@ pub(crate) async fn generate(
     let Some(made) = made? else { return Ok(None) };
     // The call is paid for, also if the picture fails.
     authorized.count_backdrop();
-    share.shrink_to(made.bytes.len());
-    Ok(Some((made, share)))
+    Ok(Some(GeneratedImage { bytes: share.hold(made.bytes), ..made }))
 }
 
 /// The reservation in the day's cap during a call. When the client disconnects, it is counted, because the call may be paid for.

@@ -97,7 +97,7 @@ async fn request(
         return Err(FieldError::invalid("model", model.as_str(), expected).into());
     }
     let memory = state.memory.of(&caller.account);
-    let aux = fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
+    let aux = fetch_aux_files(&*state.app.fetcher, &memory, &recipe).await?;
     Ok(BulkRequest {
         key_id: caller.key_id.clone(),
         account: caller.account.clone(),
@@ -108,8 +108,8 @@ async fn request(
         endpoint,
         fields,
         network,
-        background: aux.background.map(|file| file.bytes),
-        mark: aux.mark.map(|file| file.bytes),
+        background: aux.background,
+        mark: aux.mark,
         selection,
     })
 }

@@ -3,10 +3,9 @@
 use super::backdrop;
 use crate::codec::Limits;
 use crate::generate::GeneratedImage;
-use crate::http::admission::{Authorized, Caller, Share, authorize};
+use crate::http::admission::{Authorized, Caller, authorize};
 use crate::http::reply::{ApiError, Reply, Result, picture_reply};
-use crate::http::request::fetching;
-use crate::http::request::fetching::AuxFiles;
+use crate::http::request::fetching::{self, AuxFiles};
 use crate::http::request::fingerprint::PictureDigest;
 use crate::http::request::image_request::{self, ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
@@ -44,8 +43,6 @@ pub(crate) struct PreparedImage {
     pub(crate) source: Bytes,
     /// The field in which the picture was sent.
     param: &'static str,
-    /// Of the request's body, and of the picture where it was fetched.
-    shares: (Share, Option<Share>),
     aux: AuxFiles,
     digest: PictureDigest,
     fetching: Instant,
@@ -88,7 +85,7 @@ pub(crate) async fn prepare(
 ) -> Result<PreparedImage> {
     let (authorized, inputs) = authorize(state, endpoint, caller, headers, request).await?;
     authorized.require_billable()?;
-    let Inputs { pictures, param, background, mask, share } = inputs;
+    let Inputs { pictures, param, background, mask } = inputs;
     let by_url = pictures.is_url();
 
     let fetching = Instant::now();
@@ -96,22 +93,24 @@ pub(crate) async fn prepare(
     let memory = state.memory.of(&caller.account);
     let source = async {
         match pictures {
-            Pictures::File(file) => Ok((file, None)),
-            Pictures::Url(url) => {
-                let (file, fetched) = fetching::fetch(fetcher, &memory, &url, URL).await?;
-                Ok((file, Some(fetched)))
-            }
+            Pictures::File(file) => Ok(file),
+            Pictures::Url(url) => fetching::fetch(fetcher, &memory, &url, URL).await,
             Pictures::Files(_) | Pictures::Urls(_) => Err(ApiError::internal("a batch at an endpoint of one picture")),
         }
     };
-    let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe, background, mask);
-    let ((source, fetched_share), aux) = tokio::try_join!(source, aux)?;
-    let [background, mark, mask] = [&aux.background, &aux.mark, &aux.mask]
-        .map(|file| file.as_ref().filter(|file| file.share.is_some()).map(|file| file.bytes.clone()));
-    let fetched = [by_url.then(|| source.clone()), background, mark, mask];
+    let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe);
+    let (source, mut aux) = tokio::try_join!(source, aux)?;
+    let fetched = [by_url.then(|| source.clone()), aux.background.clone(), aux.mark.clone(), aux.mask.clone()];
     let was_fetched = fetched.iter().any(Option::is_some);
     let digest = authorized.earlier.compare(0, fetched).await?;
-    Ok(PreparedImage { authorized, source, param, shares: (share, fetched_share), aux, digest, fetching, was_fetched })
+    let wanted = &authorized.recipe.inputs;
+    if matches!(wanted.background, Some(Source::Attached)) {
+        aux.background = background;
+    }
+    if matches!(wanted.mask, Some(MaskSource::Attached)) {
+        aux.mask = mask;
+    }
+    Ok(PreparedImage { authorized, source, param, aux, digest, fetching, was_fetched })
 }
 
 /// Processes a picture within `limits`, and waits for reply memory.
@@ -122,7 +121,7 @@ pub(crate) async fn process(
     received: Instant,
     limits: Limits,
 ) -> Result<FinishedImage> {
-    let PreparedImage { mut authorized, source, param, shares, aux, digest, fetching, was_fetched } = prepared;
+    let PreparedImage { mut authorized, source, param, aux, digest, fetching, was_fetched } = prepared;
     // Before a backdrop is paid for.
     let place = state.app.processor.admission().place(&caller.account)?;
     let generated = backdrop::generate(state, &mut authorized, caller, &source, received).await;
@@ -132,10 +131,8 @@ pub(crate) async fn process(
 
     let deadline = received + state.config.request_deadline;
     let call = Call::of_request(&caller.account, deadline, limits);
-    let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
-    let [(background, background_share), (mark, mark_share), (mask, mask_share)] =
-        [aux.background, aux.mark, aux.mask].map(|file| file.map(|file| (file.bytes, file.share)).unzip());
+    let AuxFiles { background, mark, mask } = aux;
     let files = Files { source, background: background.or(picture), mark, mask, fetch };
     let mut output = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
@@ -143,8 +140,6 @@ pub(crate) async fn process(
         let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
-    // The files were moved into the processing and are freed.
-    drop((shares, background_share, mark_share, mask_share, generated_share));
     output.image.bytes = state.memory.of(&caller.account).hold(output.image.bytes, call.deadline).await?;
     drop(place);
     Ok(FinishedImage { output, model, bill: Bill { authorized, digest } })

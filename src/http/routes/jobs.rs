@@ -12,6 +12,7 @@ use crate::store::{BulkJob, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Seconds until the next poll of a job, as `Retry-After`.
 const POLL_AFTER_SECONDS: u32 = 2;
@@ -66,7 +67,7 @@ pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestCon
 pub(crate) async fn show(state: &ApiState, caller: &Caller, context: &RequestContext, id: &str) -> Result<Reply> {
     // A query, such as one that bypasses caches, is ignored.
     if let Some(runs) = bulk_runs(state, id) {
-        return Ok(bulk_reply(&bulk_job(runs, caller, id).await?));
+        return bulk_reply(runs, caller, id).await;
     }
     let shown = state.app.jobs.get(&caller.key_id, id).await?.ok_or_else(no_such_job)?;
     job_reply(state, context, &shown).await
@@ -95,7 +96,7 @@ pub(crate) async fn change(state: &ApiState, caller: &Caller, context: &mut Requ
     if before.is_none_or(|before| before == BulkRunState::Cancelled) {
         return Err(is_over());
     }
-    Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
+    bulk_reply(runs, caller, id).await
 }
 
 /// The state to which a body changes a run.
@@ -144,12 +145,13 @@ async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply
         return Ok(deleted(id));
     }
     runs.queue.set_state(id, BulkRunState::Cancelled).await?;
-    Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
+    bulk_reply(runs, caller, id).await
 }
 
 /// One bulk run; with `Retry-After` until it has ended.
-fn bulk_reply(job: &BulkJob) -> Reply {
-    with_retry(reply::json(StatusCode::OK, &bulk_document(job)), job.state)
+async fn bulk_reply(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply> {
+    let job = bulk_job(runs, caller, id).await?;
+    Ok(with_retry(reply::json(StatusCode::OK, &bulk_document(&job)), job.state))
 }
 
 /// A job as JSON, with the URL of its result.
@@ -171,7 +173,7 @@ fn with_retry(mut reply: Reply, state: JobState) -> Reply {
 }
 
 /// 202 with a job, at its address.
-pub(super) fn accepted(id: &str, mut document: Value, state: JobState, latency: std::time::Duration) -> Result<Reply> {
+pub(super) fn accepted(id: &str, mut document: Value, state: JobState, latency: Duration) -> Result<Reply> {
     let status_url = format!("/jobs/{id}");
     let location = HeaderValue::from_str(&status_url)?;
     document["status_url"] = status_url.into();

@@ -77,25 +77,21 @@ pub(crate) async fn save(state: &ApiState, caller: &Caller, context: &mut Reques
 /// Deletes a preset, whose id is in the body or in the query.
 pub(crate) async fn delete(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let mut id = None;
-    for (name, value) in context.query() {
-        match name.as_ref() {
-            "id" if value.trim().is_empty() => {}
-            "id" if id.is_none() => id = Some(value.trim().to_owned()),
-            "id" => return Err(FieldError::Repeated { param: "id".to_owned() }.into()),
-            other => return Err(FieldError::unknown(other, ["id"]).into()),
+    let mut read = |name: &str, value: &Value| {
+        match (name, value.as_str()) {
+            ("id", _) if is_absent(value) => {}
+            ("id", _) if id.is_some() => return Err(FieldError::Repeated { param: name.to_owned() }),
+            ("id", Some(text)) => id = Some(text.trim().to_owned()),
+            ("id", None) => return Err(FieldError::invalid("id", &value.to_string(), "the id of a preset")),
+            (..) => return Err(FieldError::unknown(name, ["id"])),
         }
-    }
+        Ok(())
+    };
+    context.query().try_for_each(|(name, value)| read(&name, &value.into()))?;
     // The documented place is the body.
     if context.body.ended().is_none() {
-        for (member, value) in json::read(&context.headers, &mut context.body).await?.unique()? {
-            match (member.as_str(), value.as_str()) {
-                ("id", _) if is_absent(&value) => {}
-                ("id", _) if id.is_some() => return Err(FieldError::Repeated { param: member }.into()),
-                ("id", Some(text)) => id = Some(text.trim().to_owned()),
-                ("id", None) => return Err(FieldError::invalid("id", &value.to_string(), "the id of a preset").into()),
-                (..) => return Err(FieldError::unknown(&member, ["id"]).into()),
-            }
-        }
+        let members = json::read(&context.headers, &mut context.body).await?.unique()?;
+        members.iter().try_for_each(|(name, value)| read(name, value))?;
     }
     let id = id.ok_or_else(|| FieldError::Missing { param: "id".to_owned() })?;
     let found = state.app.presets.find(&caller.account, &id, LookupBy::Id).await?;

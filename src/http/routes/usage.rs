@@ -32,11 +32,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestC
     let mut total = KeyDay::default();
     let mut usage = Vec::with_capacity(rows.len());
     for (day, key_id, used) in rows {
-        total = KeyDay {
-            images: total.images.saturating_add(used.images),
-            milliseconds: total.milliseconds.saturating_add(used.milliseconds),
-            microdollars: total.microdollars.saturating_add(used.microdollars),
-        };
+        total = total.plus(used);
         let mut row = totals(&used);
         row["date"] = day.date().into();
         row["key"] = json!({ "id": key_id, "name": labels.get(&key_id) });

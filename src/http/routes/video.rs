@@ -28,6 +28,7 @@ use crate::source::FetchError;
 use crate::telemetry::metrics;
 use crate::video::VideoError;
 use hyper::header::HeaderValue;
+use std::time::Duration;
 
 use super::jobs::{self, job_document};
 
@@ -105,12 +106,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 }
 
 /// 202 with a job.
-async fn accepted(
-    state: &ApiState,
-    context: &RequestContext,
-    shown: &JobView,
-    latency: std::time::Duration,
-) -> Result<Reply> {
+async fn accepted(state: &ApiState, context: &RequestContext, shown: &JobView, latency: Duration) -> Result<Reply> {
     let document = job_document(state, context, shown).await?;
     jobs::accepted(&shown.job.id, document, shown.job.state, latency)
 }

@@ -56,7 +56,7 @@ pub struct KeyDayV1 {
 
 impl KeyDayV1 {
     /// The sum of both, saturating.
-    pub(in crate::store) const fn plus(self, more: Self) -> Self {
+    pub(crate) const fn plus(self, more: Self) -> Self {
         Self {
             images: self.images.saturating_add(more.images),
             milliseconds: self.milliseconds.saturating_add(more.milliseconds),

@@ -5,7 +5,7 @@ use crate::support::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Key, Keys, Plan, Presets, token_hash};
 use backdrop::codec::{DecodeError, Header, Limits, probe};
-use backdrop::engine::{Admission, EngineConfig, EngineError, EngineState};
+use backdrop::engine::{Admission, EngineConfig, EngineError, EngineState, WeightsInfo};
 use backdrop::generate::Providers;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
@@ -17,6 +17,7 @@ use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_client::WebhookClient;
 use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkCheckpoint, WorkError, WorkOutput, Worker, input_in};
 use backdrop::matting::Edge;
+use backdrop::model::added::{AddedModels, AddedName};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings, Warning};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
@@ -94,6 +95,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct FakeEngine {
     admission: Admission,
+    added: AddedModels,
     pub(crate) work: Mutex<Work>,
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
@@ -165,7 +167,11 @@ impl ImageProcessor for FakeEngine {
         Box::pin(async move {
             let bytes = &files.source;
             self.seen().push((bytes.len(), recipe.clone()));
-            self.files().push(files.clone());
+            // Copies: clones would keep the memory of the account.
+            let copied = |file: &Bytes| Bytes::copy_from_slice(file);
+            let [background, mark, mask] =
+                [&files.background, &files.mark, &files.mask].map(|file| file.as_ref().map(copied));
+            self.files().push(Files { source: copied(&files.source), background, mark, mask, fetch: files.fetch });
             let work = *self.work.lock().expect("no panic inside");
             let answer = match work {
                 Work::Answer | Work::Warn => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
@@ -227,6 +233,18 @@ impl ImageProcessor for FakeEngine {
         }
     }
 
+    fn weights(&self) -> WeightsInfo {
+        WeightsInfo::default()
+    }
+
+    fn added(&self) -> &AddedModels {
+        &self.added
+    }
+
+    fn is_loaded(&self, _name: &AddedName) -> bool {
+        false
+    }
+
     fn state(&self) -> EngineState {
         *self.state.lock().expect("no panic inside")
     }
@@ -237,6 +255,10 @@ impl ImageProcessor for FakeEngine {
 
     fn is_alive(&self) -> bool {
         self.alive.load(Ordering::SeqCst)
+    }
+
+    fn failed_for(&self) -> Option<Duration> {
+        None
     }
 
     fn is_stalled(&self) -> bool {
@@ -557,6 +579,7 @@ impl Daemon {
         assert!(config.validate().is_empty());
         let engine = Arc::new(FakeEngine {
             admission: Admission::new(&EngineConfig { max_requests_in_flight, ..EngineConfig::default() }),
+            added: AddedModels::default(),
             work: Mutex::default(),
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),

@@ -14,7 +14,7 @@ mod work;
 use crate::http::admission::{Caller, authorize};
 use crate::http::reply::{ErrorCode, Reply, Result, picture_reply};
 use crate::http::request::fetching;
-use crate::http::request::image_request::{self, Inputs};
+use crate::http::request::image_request;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::Endpoint;
@@ -44,11 +44,9 @@ pub(crate) async fn answer(
     let (authorized, inputs) = authorize(state, endpoint, caller, &context.headers, request).await?;
     authorized.require_billable()?;
     let recipe = authorized.recipe.clone();
-    let Inputs { pictures, share, .. } = inputs;
     let memory = state.memory.of(&caller.account);
-    let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
-    let (mark, mark_share) = aux.mark.map(|file| (file.bytes, file.share)).unzip();
-    let items = row::items(pictures)?;
+    let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe).await?;
+    let items = row::items(inputs.pictures)?;
     let count = items.len();
     let format = recipe.encode.format.name();
     let batch = BatchContext {
@@ -56,7 +54,7 @@ pub(crate) async fn answer(
         memory,
         account: caller.account.clone(),
         recipe: Arc::new(recipe),
-        mark,
+        mark: aux.mark,
         earlier: authorized.earlier.clone(),
         limits: state.limits,
         deadline: state.config.request_deadline,
@@ -88,7 +86,7 @@ pub(crate) async fn answer(
         if writer.rows(head, billed).await.is_ok() {
             let _ = writer.finish(&request_id).await;
         }
-        drop((busy, share, mark_share));
+        drop(busy);
     });
     let media_type = if archived { "application/zip" } else { "application/json" };
     let mut reply = picture_reply::streamed(status, media_type, read, model, received.elapsed())?;

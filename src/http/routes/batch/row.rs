@@ -14,7 +14,6 @@ use serde::Serialize;
 
 /// One picture of a batch, as it was sent.
 pub(super) struct Item {
-    pub(super) index: usize,
     pub(super) label: Label,
     pub(super) input: RowInput,
 }
@@ -66,24 +65,17 @@ impl Label {
 /// The pictures of a batch in order.
 pub(super) fn items(pictures: Pictures) -> Result<Vec<Item>> {
     let refuse = |text: &str| FieldError::invalid("urls", text, <SourceUrl as Value>::KIND.expected());
-    let inputs: Vec<_> = match pictures {
-        Pictures::Files(files) => files
-            .into_iter()
-            .map(|Upload { filename, bytes, refused, .. }| {
-                (Label::Filename(filename), RowInput::File(refused.map_or(Ok(bytes), Err)))
-            })
-            .collect(),
-        Pictures::Urls(urls) => urls
-            .into_iter()
-            .map(|url| {
-                let parsed = SourceUrl::parse(&url).map_err(|_| refuse(&url));
-                (Label::Url(url), RowInput::Url(parsed))
-            })
-            .collect(),
-        Pictures::File(_) | Pictures::Url(_) => {
-            return Err(ApiError::internal("one picture at an endpoint of batches"));
-        }
+    let of_file = |Upload { filename, bytes, refused, .. }| {
+        let input = RowInput::File(refused.map_or(Ok(bytes), Err));
+        Item { label: Label::Filename(filename), input }
     };
-    let items = inputs.into_iter().enumerate();
-    Ok(items.map(|(index, (label, input))| Item { index, label, input }).collect())
+    let of_url = |url: String| {
+        let input = RowInput::Url(SourceUrl::parse(&url).map_err(|_| refuse(&url)));
+        Item { label: Label::Url(url), input }
+    };
+    match pictures {
+        Pictures::Files(files) => Ok(files.into_iter().map(of_file).collect()),
+        Pictures::Urls(urls) => Ok(urls.into_iter().map(of_url).collect()),
+        Pictures::File(_) | Pictures::Url(_) => Err(ApiError::internal("one picture at an endpoint of batches")),
+    }
 }

@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// Rows of a batch that are processed, or that wait for earlier rows to be written.
 const ROWS_AT_ONCE: usize = 4;
@@ -39,8 +39,8 @@ pub(super) struct BatchContext {
 /// The rows, in order.
 pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = Row<PictureDigest>> + Send {
     let (mut last_done, mut last_entered) = (None, None);
-    stream::iter(items)
-        .map(move |Item { index, label, input }| {
+    stream::iter(items.into_iter().enumerate())
+        .map(move |(index, Item { label, input })| {
             let batch = batch.clone();
             let (done, is_done) = oneshot::channel();
             let (entered, has_entered) = oneshot::channel();
@@ -50,26 +50,16 @@ pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = 
                 previous_entered: last_entered.replace(has_entered),
                 entered: Some(entered),
             };
-            // One task per row, so that it proceeds while earlier rows are being written.
-            let work = AbortOnDrop(tokio::spawn(async move { batch.work(index, input, turn).await }));
-            async move { Row { index, label, outcome: work.outcome().await } }
+            // One task per row, so that it proceeds while earlier rows are being written. A set aborts its task when it is dropped.
+            let mut work = JoinSet::new();
+            work.spawn(async move { batch.work(index, input, turn).await });
+            async move {
+                let outcome = work.join_next().await.expect("the task of the row");
+                let outcome = outcome.unwrap_or_else(|error| Err(ApiError::internal(format!("a row: {error}"))));
+                Row { index, label, outcome }
+            }
         })
         .buffered(ROWS_AT_ONCE)
-}
-
-/// A task that is aborted when its result is no longer awaited.
-struct AbortOnDrop(JoinHandle<Result<(Output, PictureDigest)>>);
-
-impl AbortOnDrop {
-    async fn outcome(mut self) -> Result<(Output, PictureDigest)> {
-        (&mut self.0).await.unwrap_or_else(|error| Err(ApiError::internal(format!("a row: {error}"))))
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// The order in which rows enter the engine and take reply memory. A row that waits for an earlier one holds its slot of the
@@ -128,11 +118,11 @@ impl BatchContext {
         turn: &mut Turn,
     ) -> Result<(Output, Place, PictureDigest)> {
         let by_url = matches!(input, RowInput::Url(_));
-        let (source, share, fetch) = match input {
-            RowInput::File(file) => (file?, self.memory.share(), Duration::ZERO),
+        let (source, fetch) = match input {
+            RowInput::File(file) => (file?, Duration::ZERO),
             RowInput::Url(url) => {
-                let (bytes, share) = fetching::fetch(&*self.app.fetcher, &self.memory, &url?, "urls").await?;
-                (bytes, share, began.elapsed())
+                let file = fetching::fetch(&*self.app.fetcher, &self.memory, &url?, "urls").await?;
+                (file, began.elapsed())
             }
         };
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
@@ -141,7 +131,6 @@ impl BatchContext {
         let call = Call::of_request(&self.account, began + self.deadline, self.limits);
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
         let output = self.app.processor.run(files, &self.recipe, &call).await?;
-        drop(share);
         Ok((output, place, digest))
     }
 
