@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, TryLockError};
+use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableHandle};
 
@@ -73,16 +73,6 @@ impl OpenDatabase {
     pub(super) fn exclusive<T>(&self, work: impl FnOnce(&mut Database) -> Result<T, Fault>) -> Result<T, Fault> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         database.as_mut().map_or(Err(Fault::Closed), work)
-    }
-
-    /// As [`Self::exclusive`], but `None` when the database is in use.
-    pub(super) fn exclusive_if_idle<T>(&self, work: impl FnOnce(&mut Database) -> T) -> Option<T> {
-        let mut database = match self.database.try_write() {
-            Ok(database) => database,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        database.as_mut().map(work)
     }
 }
 

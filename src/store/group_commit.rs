@@ -14,9 +14,7 @@ use std::thread::JoinHandle;
 use redb::{Database, Durability};
 
 use super::apply_change::apply;
-use super::compaction::Compaction;
 use super::database_file::OpenDatabase;
-use super::disk_reserve::DiskReserve;
 use super::reopen::{Reopener, catch_panic};
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::Writing;
@@ -47,15 +45,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(
-        database: Arc<OpenDatabase>,
-        compaction: Compaction,
-        reopener: Reopener,
-        reserve: DiskReserve,
-    ) -> std::io::Result<Self> {
+    pub(super) fn start(database: Arc<OpenDatabase>, reopener: Reopener) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let mut state = WriterState { database, compaction, reopener, reserve, unknown_outcome: None };
-        state.reserve.renew();
+        let state = WriterState { database, reopener, unknown_outcome: None };
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -96,9 +88,7 @@ impl Drop for Writer {
 /// The state of the thread.
 struct WriterState {
     database: Arc<OpenDatabase>,
-    compaction: Compaction,
     reopener: Reopener,
-    reserve: DiskReserve,
     /// Callers of a transaction of which only the next opening of the file shows whether it was committed.
     unknown_outcome: Option<(Vec<OnCommit>, Attempt)>,
 }
@@ -134,22 +124,11 @@ impl WriterState {
     /// The next message; `None` when there will be none.
     fn next(&mut self, submitted: &Receiver<Message>) -> Option<Message> {
         loop {
-            let is_failed = self.reopener.reason().is_some();
-            let wait = if is_failed { self.reopener.due_after() } else { self.compaction.due_after() };
-            let Some(wait) = wait else { return submitted.recv().ok() };
+            let Some(wait) = self.reopener.due_after() else { return submitted.recv().ok() };
             // Continuous messages must not delay a reopening.
-            let is_due = is_failed && wait.is_zero();
-            match if is_due { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
+            match if wait.is_zero() { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
                 Ok(message) => return Some(message),
-                Err(RecvTimeoutError::Timeout) if is_failed => self.recover(),
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Err(fault) = self.compaction.run(&self.database)
-                        && fault.needs_reopening()
-                    {
-                        self.reopener.fail(fault.to_string());
-                        self.recover();
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => self.recover(),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
@@ -179,13 +158,11 @@ impl WriterState {
         if let Some(reason) = self.reopener.reason() {
             return answer_all(waiting, &ChangeError::Unavailable(reason.to_owned()));
         }
-        self.compaction.record(changes.len());
         for is_last in [false, true] {
             let mut attempt = Attempt::default();
             // redb panics on some kinds of damage. A panic fails the current changes, as any other storage error does.
             let Err(fault) = catch_panic(|| self.database.with(|database| commit(database, changes, &mut attempt)))
             else {
-                self.reserve.renew();
                 return answer(waiting, attempt);
             };
             let reason = fault.to_string();
@@ -236,10 +213,7 @@ impl WriterState {
                     }
                 }
                 match self.reopener.probe() {
-                    Ok(()) => {
-                        self.reopener.succeed();
-                        self.reserve.renew();
-                    }
+                    Ok(()) => self.reopener.succeed(),
                     Err(fault) => {
                         self.reopener.fail(fault.to_string());
                         // The next attempt finds an error of this one, too. Until then the store can be read.

@@ -21,9 +21,7 @@ mod backdrops;
 mod billing;
 mod change;
 mod claim;
-mod compaction;
 mod database_file;
-mod disk_reserve;
 mod engine;
 mod export_import;
 #[cfg(any(test, fuzzing))]

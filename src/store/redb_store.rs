@@ -2,13 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
-use super::compaction::{self, Compaction};
 use super::database_file::{self, OpenDatabase, Opener, builder, catch_panic, create, read_error};
-use super::disk_reserve::DiskReserve;
 use super::group_commit::Writer;
 use super::records::{JobRecord, KeyDayRecord};
 use super::reopen::{Reopener, StoreHealth};
@@ -38,7 +35,7 @@ impl RedbStore {
     /// # Errors
     /// When another process has it open, a newer version wrote it, it is damaged, or the file system refuses.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::open_with_idle(path, compaction::IDLE)
+        Self::open_with_opener(Box::new(|path| builder().open(path)), path)
     }
 
     /// Whether [`Self::open`] would open the existing file. Nothing is upgraded or started.
@@ -49,41 +46,14 @@ impl RedbStore {
         database_file::probe(path)
     }
 
-    /// As [`Self::open`], with another idle time before compaction.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_with_idle(path: &Path, idle: Duration) -> Result<Self, OpenError> {
-        Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none())
-    }
-
-    /// As [`Self::open`], with preallocated disk space: the file can grow by `bytes` on a disk that other files have filled.
-    /// Nothing is allocated on a file system that cannot do so, or has too little space.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_with_reserve(path: &Path, bytes: u64) -> Result<Self, OpenError> {
-        Self::open_with_opener(
-            Box::new(|path| builder().open(path)),
-            path,
-            compaction::IDLE,
-            DiskReserve::ahead_of(path, bytes),
-        )
-    }
-
-    pub(super) fn open_with_opener(
-        opener: Opener,
-        path: &Path,
-        idle: Duration,
-        reserve: DiskReserve,
-    ) -> Result<Self, OpenError> {
+    pub(super) fn open_with_opener(opener: Opener, path: &Path) -> Result<Self, OpenError> {
         if !path.exists() {
             create(path)?;
         }
         let database = Arc::new(OpenDatabase::open(path, opener)?);
         let health = Arc::new(StoreHealth::default());
         let reopener = Reopener::new(Arc::clone(&database), Arc::clone(&health));
-        let writer = Writer::start(Arc::clone(&database), Compaction::new(path.into(), idle), reopener, reserve)
+        let writer = Writer::start(Arc::clone(&database), reopener)
             .map_err(|source| OpenError::Io { path: path.into(), source })?;
         Ok(Self { path: path.into(), writer, database, health })
     }
