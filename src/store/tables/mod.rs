@@ -16,13 +16,13 @@ mod usage;
 
 use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
 
-pub(super) use jobs::{INDEXES, Jobs};
+pub(super) use jobs::Jobs;
 use keys::Keys;
 pub(super) use meta::Meta;
 pub(super) use presets::Presets;
 use requests::Requests;
-use rows::{Bytes, KeyOf, Row, Source, Text};
-pub(super) use rows::{Records, read_row};
+use rows::{Bytes, Source, Text, read_row};
+pub(super) use rows::{KeyOf, Records, Row};
 
 use super::records::{AccountRecord, KeyDayRecord, UsageRecord};
 use super::storage_fault::Fault;
@@ -38,26 +38,6 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 
 /// Row of [`META`] that holds the schema of the file.
 pub(super) const META_SCHEMA: &str = "schema";
-
-/// All tables: the integrity check reports an unknown one.
-pub(super) const NAMES: [&str; 16] = [
-    "meta",
-    "accounts",
-    "keys",
-    "key_ids",
-    "presets",
-    "preset_names",
-    "usage",
-    "key_days",
-    "requests",
-    "request_times",
-    "jobs",
-    "job_queue",
-    "key_jobs",
-    "job_names",
-    "job_times",
-    "webhook_times",
-];
 
 /// All tables, of a write transaction or of a reader's snapshot.
 pub(super) struct Tables<S: Source> {

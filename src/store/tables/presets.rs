@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use redb::{ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadableTable, ReadableTableMetadata, TableDefinition, TableError, TableHandle, WriteTransaction};
 
 use super::{Bytes, KeyOf, Records, Row, Source, Text, read_row};
 use crate::store::records::PresetRecord;
@@ -91,13 +91,9 @@ impl<S: Source> Presets<S> {
         Ok(count)
     }
 
-    /// All rows of the index: account, name, id.
-    pub(in crate::store) fn names(&self) -> Result<impl Iterator<Item = Result<[String; 3], Fault>>, Fault> {
-        Ok(self.names.iter()?.map(|row| {
-            let (key, id) = row?;
-            let (account, name) = key.value();
-            Ok([account, name, id.value()].map(str::to_owned))
-        }))
+    /// Name and length of the index.
+    pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 1], Fault> {
+        Ok([(PRESET_NAMES.name(), self.names.len()?)])
     }
 }
 
