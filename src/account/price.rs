@@ -23,50 +23,54 @@ const PICTURE_PIXELS: u64 = 4096 * 4096;
 /// Seconds of video in one estimate. The endpoint has other limits.
 const MAX_SECONDS: f64 = 3600.0;
 
-/// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PriceConfig {
-    /// `/remove`, `/remove-url`, each picture of a batch, `/mask`, and `/sticker` without a stroke.
-    pub remove: f64,
-    /// `/replace-bg`.
-    pub replace_bg: f64,
-    /// `/replace-bg-ai`; free during the preview.
-    pub replace_bg_ai: f64,
-    /// `/studio-shot`.
-    pub studio_shot: f64,
-    /// `/smart-crop`.
-    pub smart_crop: f64,
-    /// `/shadow`.
-    pub shadow: f64,
-    /// `/sticker` with a stroke.
-    pub sticker: f64,
-    /// `/headshot`.
-    pub headshot: f64,
-    /// `/face-restore`.
-    pub face_restore: f64,
-    /// `/upscale` by 2; by 4 it costs twice as much.
-    pub upscale: f64,
-    /// `/video/remove`, for each second of the result.
-    pub video_remove: f64,
+/// Defines [`PriceConfig`] with the default of each price.
+macro_rules! prices {
+    ($($(#[$doc:meta])* $name:ident = $default:literal,)*) => {
+        /// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct PriceConfig {
+            $($(#[$doc])* pub $name: f64,)*
+        }
+
+        impl Default for PriceConfig {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        impl PriceConfig {
+            /// All prices with their names.
+            fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
 }
 
-impl Default for PriceConfig {
-    fn default() -> Self {
-        Self {
-            remove: 0.005,
-            replace_bg: 0.006,
-            replace_bg_ai: 0.0,
-            studio_shot: 0.008,
-            smart_crop: 0.004,
-            shadow: 0.005,
-            sticker: 0.005,
-            headshot: 0.01,
-            face_restore: 0.01,
-            upscale: 0.008,
-            video_remove: 0.05,
-        }
-    }
+prices! {
+    /// `/remove`, `/remove-url`, each picture of a batch, `/mask`, and `/sticker` without a stroke.
+    remove = 0.005,
+    /// `/replace-bg`.
+    replace_bg = 0.006,
+    /// `/replace-bg-ai`; free during the preview.
+    replace_bg_ai = 0.0,
+    /// `/studio-shot`.
+    studio_shot = 0.008,
+    /// `/smart-crop`.
+    smart_crop = 0.004,
+    /// `/shadow`.
+    shadow = 0.005,
+    /// `/sticker` with a stroke.
+    sticker = 0.005,
+    /// `/headshot`.
+    headshot = 0.01,
+    /// `/face-restore`.
+    face_restore = 0.01,
+    /// `/upscale` by 2; by 4 it costs twice as much.
+    upscale = 0.008,
+    /// `/video/remove`, for each second of the result.
+    video_remove = 0.05,
 }
 
 /// The parameters of a call that its price may depend on; those that its endpoint does not have are ignored.
@@ -199,22 +203,9 @@ impl PriceConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
-        let prices = [
-            ("remove", self.remove),
-            ("replace_bg", self.replace_bg),
-            ("replace_bg_ai", self.replace_bg_ai),
-            ("studio_shot", self.studio_shot),
-            ("smart_crop", self.smart_crop),
-            ("shadow", self.shadow),
-            ("sticker", self.sticker),
-            ("headshot", self.headshot),
-            ("face_restore", self.face_restore),
-            ("upscale", self.upscale),
-            ("video_remove", self.video_remove),
-        ];
         let is_whole = |dollars: f64| (dollars * DOLLAR - (dollars * DOLLAR).round()).abs() < 1e-3;
         let is_price = |dollars: f64| (0.0..=MAX_PRICE).contains(&dollars) && is_whole(dollars);
-        let wrong = prices.into_iter().filter(|&(_, dollars)| !is_price(dollars));
+        let wrong = self.named().filter(|&(_, dollars)| !is_price(dollars));
         wrong.map(|(name, _)| format!("prices.{name}: expected dollars from 0 to 1000 with up to 6 decimals")).collect()
     }
 
