@@ -7,6 +7,7 @@
 //! Its changes wait for that, also when the file cannot be opened for a long time. Until the store can write again, other
 //! changes are refused at once.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -24,17 +25,12 @@ use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 const CHANGES_PER_COMMIT: usize = 1024;
 
 enum Message {
-    Change(Box<Submitted>),
+    Change(Box<Change>, OnCommit),
     /// A read failed with a storage fault, in this generation of the open file.
     ReadFailed {
         generation: u64,
         reason: String,
     },
-}
-
-struct Submitted {
-    change: Change,
-    done: OnCommit,
 }
 
 /// The owner of the writer thread. Dropped, it commits what is queued and waits for the thread.
@@ -56,13 +52,13 @@ impl Writer {
     pub(super) fn submit(&self, change: Change, done: OnCommit) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
-        let (refused, error) = match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
+        let (refused, error) = match queue.try_send(Message::Change(Box::new(change), done)) {
             Ok(()) => return,
             Err(TrySendError::Full(refused)) => (refused, ChangeError::Busy),
             Err(TrySendError::Disconnected(refused)) => (refused, stopped()),
         };
-        if let Message::Change(refused) = refused {
-            (refused.done)(Err(error));
+        if let Message::Change(_, done) = refused {
+            done(Err(error));
         }
     }
 
@@ -110,10 +106,22 @@ impl Attempt {
 
 impl WriterState {
     fn run(mut self, submitted: &Receiver<Message>) {
-        while let Some(message) = self.next(submitted) {
-            match message {
-                Message::Change(first) => self.write_group(*first, submitted),
-                Message::ReadFailed { generation, reason } => self.after_read(generation, reason),
+        while let Some(first) = self.next(submitted) {
+            let (mut changes, mut waiting, mut failed_read) = (Vec::new(), Vec::new(), None);
+            for message in iter::once(first).chain(submitted.try_iter()).take(CHANGES_PER_COMMIT) {
+                match message {
+                    Message::Change(change, done) => {
+                        changes.push(*change);
+                        waiting.push(done);
+                    }
+                    Message::ReadFailed { generation, reason } => failed_read = Some((generation, reason)),
+                }
+            }
+            if !changes.is_empty() {
+                self.write(&changes, waiting);
+            }
+            if let Some((generation, reason)) = failed_read {
+                self.after_read(generation, reason);
             }
         }
         if let Some((waiting, _)) = self.unknown_outcome.take() {
@@ -134,26 +142,7 @@ impl WriterState {
         }
     }
 
-    /// Writes the first change with all others that wait.
-    fn write_group(&mut self, first: Submitted, submitted: &Receiver<Message>) {
-        let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
-        let mut read_failed = None;
-        while changes.len() < CHANGES_PER_COMMIT && read_failed.is_none() {
-            match submitted.try_recv() {
-                Ok(Message::Change(next)) => {
-                    changes.push(next.change);
-                    waiting.push(next.done);
-                }
-                Ok(Message::ReadFailed { generation, reason }) => read_failed = Some((generation, reason)),
-                Err(_) => break,
-            }
-        }
-        self.write(&changes, waiting);
-        if let Some((generation, reason)) = read_failed {
-            self.after_read(generation, reason);
-        }
-    }
-
+    /// Writes changes in one transaction.
     fn write(&mut self, changes: &[Change], waiting: Vec<OnCommit>) {
         if let Some(reason) = self.reopener.reason() {
             return answer_all(waiting, &ChangeError::Unavailable(reason.to_owned()));
