@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -165,10 +165,10 @@ impl PostgresServer {
     }
 
     /// A connection that no pool has, for upgrades and transfers.
-    pub(super) async fn connect(&self) -> Result<Client, DatabaseError> {
+    pub(super) async fn connect(&self) -> Result<ClientWrapper, DatabaseError> {
         let (client, socket) = self.config.connect(self.tls.clone()).await.map_err(DatabaseError::away)?;
         // The calls that wait for an answer have its error.
-        tokio::spawn(socket);
+        let client = ClientWrapper::new(client, tokio::spawn(async { drop(socket.await) }));
         client.batch_execute(SESSION).await?;
         Ok(client)
     }

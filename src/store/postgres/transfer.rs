@@ -1,23 +1,23 @@
 //! Exports and imports a database: one snapshot, one transaction.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::pin::pin;
 
+use deadpool_postgres::{ClientWrapper, Transaction};
 use futures_util::TryStreamExt;
-use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
+use tokio_postgres::{IsolationLevel, Row};
 
+use super::accounts::{create_key, put_preset};
 use super::connect::PostgresServer;
 use super::error::{DatabaseError, Refusal};
-use super::rows::{
-    Parameters, account, add_account, job, key, key_day, limit_of, preset, put_job, put_key, request, stored, usage,
-};
+use super::jobs::check_new_job;
+use super::rows::{account, add_account, changed, job, key, key_day, preset, put_job, request, row, stored, usage};
 use super::schema::{apply_missing_alone, leave, take_alone};
 use crate::store::export_import::{ExportWriter, Hex, ImportReader, Row as ExportRow};
 use crate::store::integrity_check::RowCounts;
-use crate::store::records::{PresetRecord, Record, RequestRecord};
-use crate::store::{
-    ChangeError, ExportError, ExportedAccounts, ImportError, KeyHash, OpenError, PRESETS_PER_ACCOUNT, Request,
-};
+use crate::store::records::{Record, RequestRecord};
+use crate::store::{ChangeError, ExportError, ImportError, KeyHash, OpenError, Request};
 
 /// No limits of time, for the transfer of a whole store.
 const NO_TIMEOUTS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
@@ -35,12 +35,13 @@ impl<E: Into<DatabaseError>> From<E> for Exporting {
 }
 
 impl PostgresServer {
-    /// Writes a consistent snapshot of the whole database, or of what belongs to some accounts, also while a daemon uses it.
+    /// Writes a consistent snapshot of what belongs to `accounts`, or of the whole database if there are none, also while a daemon uses
+    /// it.
     ///
     /// # Errors
     /// When an account does not exist, the database cannot be read, has tables of another version, a row is damaged, or the output
     /// cannot be written.
-    pub async fn export(&self, output: impl Write, accounts: &ExportedAccounts) -> Result<RowCounts, ExportError> {
+    pub async fn export(&self, output: impl Write, accounts: &BTreeSet<String>) -> Result<RowCounts, ExportError> {
         let failed = |error: DatabaseError| ExportError::Store(error.into_open_error(self.name()));
         let mut client = self.connect().await.map_err(failed)?;
         // This version would leave out what a later one has added.
@@ -68,9 +69,9 @@ impl PostgresServer {
 }
 
 async fn export_rows(
-    client: &mut Client,
+    client: &mut ClientWrapper,
     output: impl Write,
-    accounts: &ExportedAccounts,
+    accounts: &BTreeSet<String>,
 ) -> Result<RowCounts, Exporting> {
     client.batch_execute(NO_TIMEOUTS).await?;
     let snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
@@ -116,7 +117,7 @@ async fn export_rows(
 
 async fn import_alone(
     server: &PostgresServer,
-    client: &mut Client,
+    client: &mut ClientWrapper,
     input: impl BufRead,
 ) -> Result<RowCounts, ImportError> {
     let failed = |error: DatabaseError| ImportError::Store(error.into_open_error(server.name()));
@@ -148,39 +149,30 @@ async fn import_alone(
     Ok(reader.rows())
 }
 
-/// Inserts a row. The constraints of the tables refuse one that is there already, or whose account is not.
-async fn insert(on: &Transaction<'_>, row: ExportRow) -> Result<(), Refusal> {
-    let exists =
-        async |text: &str, parameters: Parameters<'_>| on.query_opt(text, parameters).await.map(|row| row.is_some());
-    let name = row.account();
-    let has_account = exists("SELECT 1 FROM accounts WHERE name = $1", &[&name]).await?;
-    let (what, added) = match row {
-        ExportRow::Account(account) => return add_account(on, &account).await,
-        row if !has_account => return Err(ChangeError::NoSuchAccount(row.account().to_owned()).into()),
-        ExportRow::Key { hash: Hex(hash), key } => {
-            if exists("SELECT 1 FROM keys WHERE id = $1 OR hash = $2", &[&key.id, &hash.as_slice()]).await? {
-                return Err(ChangeError::KeyExists.into());
-            }
-            return Ok(put_key(on, KeyHash(hash), &key).await?);
-        }
+/// Adds a row with the checks of a change, without replacing any.
+async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), Refusal> {
+    if let ExportRow::Account(account) = &new {
+        return add_account(&**on, account).await;
+    }
+    let name = new.account();
+    if row(on, "SELECT 1 FROM accounts WHERE name = $1", &[&name]).await?.is_none() {
+        return Err(ChangeError::NoSuchAccount(name.to_owned()).into());
+    }
+    let (what, added) = match new {
+        ExportRow::Account(_) => return Ok(()),
+        ExportRow::Key { hash: Hex(hash), key } => return create_key(on, KeyHash(hash), key).await.map(drop),
         ExportRow::Preset(preset) => {
-            let text = "SELECT 1 FROM presets WHERE account = $1 HAVING count(*) >= $2";
-            if exists(text, &[&preset.account, &limit_of(PRESETS_PER_ACCOUNT)]).await? {
-                return Err(ChangeError::TooManyPresets(preset.account).into());
+            let text = "SELECT 1 FROM presets WHERE account = $1 AND id = $2";
+            if row(on, text, &[&preset.account, &preset.id]).await?.is_none() {
+                return put_preset(on, preset).await.map(drop);
             }
-            let text = "SELECT 1 FROM presets WHERE account = $1 AND name = $2 AND id <> $3";
-            if exists(text, &[&preset.account, &preset.name, &preset.id]).await? {
-                return Err(ChangeError::PresetNameTaken(preset.name).into());
-            }
-            let record = PresetRecord::from_latest(preset.clone()).encode();
-            let text = "INSERT INTO presets (account, id, name, record) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-            ("preset", on.execute(text, &[&preset.account, &preset.id, &preset.name, &record]).await?)
+            ("preset", 0)
         }
         ExportRow::Usage { account, month, usage } => {
             let text = "INSERT INTO usage (account, month, images, microdollars) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT DO NOTHING";
             let [images, microdollars] = [usage.images, usage.microdollars].map(stored);
-            let added = on.execute(text, &[&account, &i64::from(month.0), &images, &microdollars]).await?;
+            let added = changed(on, text, &[&account, &i64::from(month.0), &images, &microdollars]).await?;
             ("month of the account", added)
         }
         ExportRow::KeyDay { account, key_id, day, used } => {
@@ -188,7 +180,7 @@ async fn insert(on: &Transaction<'_>, row: ExportRow) -> Result<(), Refusal> {
                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
             let [images, milliseconds, microdollars] = [used.images, used.milliseconds, used.microdollars].map(stored);
             let day = i64::from(day.0);
-            let added = on.execute(text, &[&account, &day, &key_id, &images, &milliseconds, &microdollars]).await?;
+            let added = changed(on, text, &[&account, &day, &key_id, &images, &milliseconds, &microdollars]).await?;
             ("day of the key", added)
         }
         ExportRow::Request { account, key, request } => {
@@ -196,17 +188,11 @@ async fn insert(on: &Transaction<'_>, row: ExportRow) -> Result<(), Refusal> {
             let at = request.at.0;
             let record = RequestRecord::from_latest(request).encode();
             let text = "INSERT INTO requests (account, key, at, record) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-            ("request", on.execute(text, &[&account, &key, &at, &record]).await?)
+            ("request", changed(on, text, &[&account, &key, &at, &record]).await?)
         }
         ExportRow::Job(job) => {
-            if exists("SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await? {
-                return Err(ChangeError::JobExists(job.id).into());
-            }
-            let text = "SELECT id FROM jobs WHERE key_id = $1 AND name = $2";
-            if let Some(row) = on.query_opt(text, &[&job.key_id, &job.name]).await? {
-                return Err(ChangeError::JobNameTaken(row.get(0)).into());
-            }
-            return Ok(put_job(on, &job).await?);
+            check_new_job(on, &job).await?;
+            return Ok(put_job(&**on, &job).await?);
         }
     };
     if added == 1 { Ok(()) } else { Err(DatabaseError::Damaged(format!("this {what} is there already")).into()) }
