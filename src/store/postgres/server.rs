@@ -1,7 +1,7 @@
 //! Opens a configured database for a daemon or a command.
 
 use super::bulk_queue::BulkQueue;
-use super::connect::{PostgresServer, ServerError, StoreConfig};
+use super::connect::PostgresServer;
 use super::database::Database;
 use super::error::DatabaseError;
 use super::migrations::Migration;
@@ -12,14 +12,6 @@ use crate::store::OpenError;
 const CONNECTIONS: usize = 16;
 
 impl PostgresServer {
-    /// The database that a configuration names; `None` where it names none. Connects to nothing yet.
-    ///
-    /// # Errors
-    /// When the URL is invalid, or the file of certificates cannot be read.
-    pub fn configured(config: &StoreConfig) -> Result<Option<Self>, ServerError> {
-        config.url.as_ref().map(|url| Self::new(url, config)).transpose()
-    }
-
     /// This database as the next version opens it, with a further migration: for tests of updates.
     #[must_use]
     pub fn for_next_version(mut self, migration: &'static str, is_additive: bool) -> Self {
