@@ -3,6 +3,8 @@
 //! `/estimate` and billing use the same function. Prices are configured in dollars and computed in whole microdollars, so
 //! that every sum is exact.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::compose::MAX_SIDE;
@@ -151,17 +153,6 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Call<'_> {
-    fn validate_size(&self) -> Result<(), FieldError> {
-        let sides = [("width", self.width), ("height", self.height)];
-        let wrong = sides.into_iter().find(|(_, side)| side.is_some_and(|side| !(1..=MAX_SIDE).contains(&side)));
-        wrong.map_or(Ok(()), |(name, side)| {
-            let expected = format!("an integer from 1 to {MAX_SIDE}");
-            Err(FieldError::invalid(name, &side.unwrap_or_default().to_string(), expected))
-        })
-    }
-}
-
 impl Units {
     /// The name of one unit: `image` or `second`.
     #[must_use]
@@ -214,19 +205,34 @@ impl PriceConfig {
     /// # Errors
     /// When there is no such endpoint, or it refuses the parameters that its price depends on.
     pub fn price(&self, call: &Call<'_>) -> Result<Estimate, PriceError> {
-        call.validate_size()?;
-        let (dollars, most) = match call.endpoint {
-            "/remove" | "/remove-url" | "/mask" => (self.remove, MAX_COUNT),
-            "/remove-batch" | "/remove-batch-url" => (self.remove, MAX_BATCH as u32),
-            "/replace-bg" => (self.replace_bg, MAX_COUNT),
-            "/replace-bg-ai" => (self.replace_bg_ai, MAX_COUNT),
-            "/studio-shot" => (self.studio_shot, MAX_COUNT),
-            "/smart-crop" => (self.smart_crop, MAX_COUNT),
-            "/shadow" => (self.shadow, MAX_COUNT),
-            "/sticker" => (self.sticker(call.stroke_width)?, MAX_COUNT),
-            "/headshot" => (self.headshot, MAX_COUNT),
-            "/face-restore" => (self.face_restore, MAX_COUNT),
-            "/upscale" => (self.upscale(call.scale)?, MAX_COUNT),
+        for (name, side) in [("width", call.width), ("height", call.height)] {
+            within(name, side.unwrap_or(1), 1..=MAX_SIDE)?;
+        }
+        let mut most = MAX_COUNT;
+        let dollars = match call.endpoint {
+            "/remove" | "/remove-url" | "/mask" => self.remove,
+            "/remove-batch" | "/remove-batch-url" => {
+                most = MAX_BATCH as u32;
+                self.remove
+            }
+            "/replace-bg" => self.replace_bg,
+            "/replace-bg-ai" => self.replace_bg_ai,
+            "/studio-shot" => self.studio_shot,
+            "/smart-crop" => self.smart_crop,
+            "/shadow" => self.shadow,
+            // Without a stroke a sticker is a cutout.
+            "/sticker" if call.stroke_width == Some(0) => self.remove,
+            "/sticker" => {
+                within("stroke_width", call.stroke_width.unwrap_or(1), 0..=100)?;
+                self.sticker
+            }
+            "/headshot" => self.headshot,
+            "/face-restore" => self.face_restore,
+            "/upscale" => match call.scale {
+                None | Some(2) => self.upscale,
+                Some(4) => 2.0 * self.upscale,
+                Some(scale) => return Err(FieldError::invalid("scale", &scale.to_string(), "2 or 4").into()),
+            },
             "/video/remove" => {
                 let units = Units::Seconds(seconds(call.seconds)?);
                 return Ok(Estimate { unit_price: in_microdollars(self.video_remove), units });
@@ -234,24 +240,7 @@ impl PriceConfig {
             other => return Err(PriceError::UnknownEndpoint(other.to_owned())),
         };
         let unit_price = in_microdollars(dollars).saturating_mul(call.pictures_of_work().into());
-        Ok(Estimate { unit_price, units: Units::Images(count(call.count, most)?) })
-    }
-
-    fn sticker(&self, stroke_width: Option<u32>) -> Result<f64, FieldError> {
-        match stroke_width {
-            // Without a stroke a sticker is a cutout.
-            Some(0) => Ok(self.remove),
-            None | Some(1..=100) => Ok(self.sticker),
-            Some(width) => Err(FieldError::invalid("stroke_width", &width.to_string(), "an integer from 0 to 100")),
-        }
-    }
-
-    fn upscale(&self, scale: Option<u32>) -> Result<f64, FieldError> {
-        match scale {
-            None | Some(2) => Ok(self.upscale),
-            Some(4) => Ok(2.0 * self.upscale),
-            Some(scale) => Err(FieldError::invalid("scale", &scale.to_string(), "2 or 4")),
-        }
+        Ok(Estimate { unit_price, units: Units::Images(within("count", call.count.unwrap_or(1), 1..=most)?) })
     }
 }
 
@@ -260,11 +249,9 @@ fn in_microdollars(dollars: f64) -> u64 {
     (dollars * DOLLAR).round() as u64
 }
 
-fn count(count: Option<u32>, most: u32) -> Result<u32, FieldError> {
-    let count = count.unwrap_or(1);
-    let expected = || format!("an integer from 1 to {most}");
-    let holds = (1..=most).contains(&count);
-    if holds { Ok(count) } else { Err(FieldError::invalid("count", &count.to_string(), expected())) }
+fn within(name: &str, number: u32, range: RangeInclusive<u32>) -> Result<u32, FieldError> {
+    let expected = || format!("an integer from {} to {}", range.start(), range.end());
+    if range.contains(&number) { Ok(number) } else { Err(FieldError::invalid(name, &number.to_string(), expected())) }
 }
 
 fn seconds(seconds: Option<f64>) -> Result<f64, FieldError> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::token::AdminToken;
 
 /// Address and token of a daemon's admin interface.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdminEndpoint {
     /// Where it listens, as seen from the same machine.
     pub address: SocketAddr,
@@ -26,12 +26,6 @@ pub struct AdminEndpoint {
 #[derive(Debug)]
 pub struct PublishedEndpoint {
     path: PathBuf,
-}
-
-#[derive(Serialize, Deserialize)]
-struct EndpointFile {
-    address: SocketAddr,
-    token: String,
 }
 
 impl AdminEndpoint {
@@ -46,8 +40,7 @@ impl AdminEndpoint {
     /// # Errors
     /// When there is none, or it cannot be read.
     pub fn read(data_dir: &Path) -> io::Result<Self> {
-        let EndpointFile { address, token } = serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?;
-        Ok(Self { address, token: AdminToken::from_file(token) })
+        Ok(serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?)
     }
 
     /// Deletes the file of a daemon that was killed. Call it once the store is open.
@@ -67,10 +60,10 @@ impl AdminEndpoint {
     /// When the data directory cannot be written.
     pub fn publish(self, data_dir: &Path) -> io::Result<PublishedEndpoint> {
         let path = Self::file_in(data_dir);
-        let (address, token) = (loopback_if_unspecified(self.address), self.token.expose().to_owned());
+        let endpoint = Self { address: loopback_if_unspecified(self.address), ..self };
         // A temporary file is readable by its owner only, and so is the file.
         let mut fresh = tempfile::Builder::new().prefix("admin.token.").tempfile_in(data_dir)?;
-        fresh.write_all(&serde_json::to_vec(&EndpointFile { address, token })?)?;
+        fresh.write_all(&serde_json::to_vec(&endpoint)?)?;
         fresh.persist(&path)?;
         Ok(PublishedEndpoint { path })
     }
