@@ -68,15 +68,9 @@ impl<S: Source> Presets<S> {
         limit: usize,
     ) -> Result<Vec<Preset>, Fault> {
         let from = after.map_or(Bound::Included((account, "")), |id| Bound::Excluded((account, id)));
-        let mut page = Vec::new();
-        for row in self.rows.0.range::<(&str, &str)>((from, Bound::Unbounded))?.take(limit) {
-            let (key, preset) = read_row::<PresetRecord>(row)?;
-            if key.value().0 != account {
-                break;
-            }
-            page.push(preset?);
-        }
-        Ok(page)
+        let rows = self.rows.0.range::<(&str, &str)>((from, Bound::Unbounded))?.map(read_row::<PresetRecord>);
+        let of_account = rows.take_while(|row| row.as_ref().map_or(true, |(key, _)| key.value().0 == account));
+        of_account.take(limit).map(|row| row?.1).collect()
     }
 
     /// The number of an account's presets. Counts the names: the presets are some hundred times larger.
