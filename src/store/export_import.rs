@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::apply_change::{apply, check_new_job, require_account};
-use super::database_file::{catch_panic, read_error};
 use super::integrity_check::RowCounts;
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::{Reading, SCHEMA, Writing};
@@ -234,20 +233,17 @@ impl RedbStore {
     /// # Errors
     /// When the store has rows, a line is invalid or missing, or the store cannot be written.
     pub fn import(&self, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
-        catch_panic(self.path(), || {
-            let result = self.database().with(|database| {
-                let mut transaction = database.begin_write()?;
-                transaction.set_durability(Durability::Immediate)?;
-                let rows = import(&mut Writing::open(&transaction)?, &mut input)?;
-                transaction.commit()?;
-                Ok(rows)
-            });
-            match result {
-                Ok(rows) => Ok(Ok(rows)),
-                Err(Importing::Import(error)) => Ok(Err(error)),
-                Err(Importing::Fault(fault)) => Err(read_error(self.path(), fault)),
-            }
-        })?
+        let imported = self.database().with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            let rows = import(&mut Writing::open(&transaction)?, &mut input)?;
+            transaction.commit()?;
+            Ok::<_, Importing>(rows)
+        });
+        imported.map_err(|error| match error {
+            Importing::Import(error) => error,
+            Importing::Fault(fault) => self.failed(fault).into(),
+        })
     }
 }
 
@@ -413,7 +409,8 @@ impl<R: BufRead> ImportReader<R> {
 
 /// Reads an export into tables, which must be empty.
 fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Importing> {
-    if !tables.is_empty()? {
+    // Every other row belongs to an account.
+    if !tables.accounts.is_empty()? {
         return Err(ImportError::NotEmpty.into());
     }
     let mut reader = ImportReader::begin(input)?;
@@ -422,7 +419,7 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
             Ok(()) => {}
             Err(ApplyError::Refused(refusal)) => return Err(reader.wrong(refusal.to_string()).into()),
             Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(reader.wrong(reason).into()),
-            Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
+            Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked(_) | Fault::Closed))) => {
                 return Err(Importing::Fault(fault));
             }
         }

@@ -16,7 +16,7 @@ use redb::{Database, Durability};
 
 use super::apply_change::apply;
 use super::database_file::OpenDatabase;
-use super::reopen::{Reopener, catch_panic};
+use super::reopen::Reopener;
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::Writing;
 use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
@@ -145,13 +145,11 @@ impl WriterState {
     /// Writes changes in one transaction.
     fn write(&mut self, changes: &[Change], waiting: Vec<OnCommit>) {
         if let Some(reason) = self.reopener.reason() {
-            return answer_all(waiting, &ChangeError::Unavailable(reason.to_owned()));
+            return answer_all(waiting, &ChangeError::Unavailable(reason));
         }
         for is_last in [false, true] {
             let mut attempt = Attempt::default();
-            // redb panics on some kinds of damage. A panic fails the current changes, as any other storage error does.
-            let Err(fault) = catch_panic(|| self.database.with(|database| commit(database, changes, &mut attempt)))
-            else {
+            let Err(fault) = self.database.with(|database| commit(database, changes, &mut attempt)) else {
                 return answer(waiting, attempt);
             };
             let reason = fault.to_string();
@@ -197,7 +195,7 @@ impl WriterState {
                     if attempt.is_committed(commits) {
                         answer(waiting, attempt);
                     } else {
-                        let reason = self.reopener.reason().unwrap_or_default().to_owned();
+                        let reason = self.reopener.reason().unwrap_or_default();
                         answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
                 }

@@ -1,11 +1,11 @@
 //! The state of one machine: a single redb file, owned by one process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{ReadTransaction, ReadableDatabase};
 
-use super::database_file::{self, OpenDatabase, Opener, builder, catch_panic, create, read_error};
+use super::database_file::{self, OpenDatabase, Opener, builder, create, read_error};
 use super::group_commit::Writer;
 use super::records::{JobRecord, KeyDayRecord};
 use super::reopen::{Reopener, StoreHealth};
@@ -22,7 +22,6 @@ use super::{
 /// row stays. Reading it by id or name fails with an error that has its id.
 #[derive(Debug)]
 pub struct RedbStore {
-    path: PathBuf,
     // Declared before `database`: the writer finishes before the file is closed.
     writer: Writer,
     database: Arc<OpenDatabase>,
@@ -55,7 +54,7 @@ impl RedbStore {
         let reopener = Reopener::new(Arc::clone(&database), Arc::clone(&health));
         let writer = Writer::start(Arc::clone(&database), reopener)
             .map_err(|source| OpenError::Io { path: path.into(), source })?;
-        Ok(Self { path: path.into(), writer, database, health })
+        Ok(Self { writer, database, health })
     }
 
     /// Reads what is held in memory: all accounts and keys, the usage of the month of `now` and the one before it, by account and
@@ -93,30 +92,24 @@ impl RedbStore {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(super) fn database(&self) -> &OpenDatabase {
         &self.database
     }
 
-    /// Runs `work` with exclusive access to the database.
-    pub(super) fn exclusively<T>(&self, work: impl FnOnce(&mut Database) -> Result<T, Fault>) -> Result<T, OpenError> {
-        catch_panic(&self.path, || self.database.exclusive(work).map_err(|fault| read_error(&self.path, fault)))
+    /// The error of work on the database.
+    pub(super) fn failed(&self, fault: Fault) -> OpenError {
+        read_error(self.database.path(), fault)
     }
 
     /// Runs `work` on a snapshot.
     pub(super) fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
-        catch_panic(&self.path, || {
-            let generation = self.database.generation();
-            let result = self.database.with(|database| work(&database.begin_read()?));
-            result.map_err(|fault| {
-                if fault.is_io() {
-                    self.writer.report_read_fault(generation, &fault);
-                }
-                read_error(&self.path, fault)
-            })
+        let generation = self.database.generation();
+        let result = self.database.with(|database| work(&database.begin_read()?));
+        result.map_err(|fault| {
+            if fault.is_io() {
+                self.writer.report_read_fault(generation, &fault);
+            }
+            self.failed(fault)
         })
     }
 }

@@ -25,7 +25,6 @@ use rows::{Bytes, Source, Text, read_row};
 pub(super) use rows::{KeyOf, Records, Row};
 
 use super::records::{AccountRecord, KeyDayRecord, UsageRecord};
-use super::storage_fault::Fault;
 
 /// The schema that this version writes, and the newest that it reads.
 ///
@@ -70,19 +69,6 @@ impl<S: Source> Tables<S> {
             jobs: Jobs::open(source)?,
             meta: Meta::open(source)?,
         })
-    }
-}
-
-impl Writing<'_> {
-    /// Whether there are no rows, single numbers aside.
-    pub(super) fn is_empty(&self) -> Result<bool, Fault> {
-        Ok(self.accounts.is_empty()?
-            && self.keys.rows.is_empty()?
-            && self.presets.rows.is_empty()?
-            && self.usage.is_empty()?
-            && self.key_days.is_empty()?
-            && self.requests.rows.is_empty()?
-            && self.jobs.rows.is_empty()?)
     }
 }
 

@@ -63,7 +63,7 @@ impl<S: Source, R: Row> Records<S, R> {
         source.table(R::TABLE).map(Self)
     }
 
-    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+    pub(in crate::store) fn is_empty(&self) -> Result<bool, StorageError> {
         self.0.is_empty()
     }
 
