@@ -75,7 +75,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // The thread ends when the queue is empty. Its panics are caught below.
+            // The thread ends when the queue is empty. Panics of the storage engine are caught in `OpenDatabase`.
             drop(thread.join());
         }
     }

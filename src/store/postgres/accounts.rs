@@ -121,13 +121,9 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             }
         }
         Change::CountGenerated { day, at_most } => {
-            let counted = lock_generated(on).await?.taken(day, at_most)?;
-            put_generated(on, counted).await?;
+            put_generated(on, lock_generated(on).await?.taken(day, at_most)?).await?;
         }
-        Change::ReturnGenerated { day } => {
-            let counted = lock_generated(on).await?.returned(day);
-            put_generated(on, counted).await?;
-        }
+        Change::ReturnGenerated { day } => put_generated(on, lock_generated(on).await?.returned(day)).await?,
         // By the admissions.
         Change::TouchKeys { .. } => {}
         Change::ForgetKeyDays { before } => {
@@ -152,7 +148,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
 }
 
 /// The account of this name, locked until the end of the transaction, or a refusal.
-async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, Refusal> {
+pub(super) async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, Refusal> {
     let found = row(on, "SELECT record FROM accounts WHERE name = $1 FOR NO KEY UPDATE", &[&name]).await?;
     Ok(account(&found.ok_or_else(|| ChangeError::NoSuchAccount(name.to_owned()))?, 0)?)
 }

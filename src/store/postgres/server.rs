@@ -27,22 +27,18 @@ impl PostgresServer {
     /// others when it cannot be used, or is of a newer version on whose tables this one does not work.
     pub async fn open(&self, free_images_per_month: u64) -> Result<Database, OpenError> {
         let failed = |error: DatabaseError| error.into_open_error(self.name());
-        let locked = || OpenError::Locked { path: self.name().into() };
+        let refused = |error| match error {
+            DatabaseError::Locked => OpenError::Locked { path: self.name().into() },
+            error => failed(error),
+        };
         let mut client = self.connect().await.map_err(failed)?;
-        if !upgrade(&self.migrations, &mut client).await.map_err(failed)? {
-            return Err(locked());
-        }
+        upgrade(&self.migrations, &mut client).await.map_err(refused)?;
         self.require_usable(&client).await?;
-        match enter(&client, &self.migrations).await {
-            Ok(()) => {
-                let database = Database::new(self.clone(), self.pool(CONNECTIONS), free_images_per_month);
-                // From here on a connection of the pool says that the database is in use.
-                drop(database.client().await.map_err(failed)?);
-                Ok(database)
-            }
-            Err(DatabaseError::Locked) => Err(locked()),
-            Err(error) => Err(failed(error)),
-        }
+        enter(&client, &self.migrations).await.map_err(refused)?;
+        let database = Database::new(self.clone(), self.pool(CONNECTIONS), free_images_per_month);
+        // From here on a connection of the pool says that the database is in use.
+        drop(database.client().await.map_err(failed)?);
+        Ok(database)
     }
 
     /// The queue of bulk runs, also while daemons use the database. Creates or upgrades the tables as far as others allow.
@@ -52,8 +48,11 @@ impl PostgresServer {
     pub async fn bulk_queue(&self) -> Result<BulkQueue, OpenError> {
         let failed = |error: DatabaseError| error.into_open_error(self.name());
         let mut client = self.connect().await.map_err(failed)?;
-        // Where others prevent it, the tables are refused.
-        upgrade(&self.migrations, &mut client).await.map_err(failed)?;
+        match upgrade(&self.migrations, &mut client).await {
+            // Where others prevent it, the tables are refused below.
+            Ok(()) | Err(DatabaseError::Locked) => {}
+            Err(error) => return Err(failed(error)),
+        }
         self.require_usable(&client).await?;
         Ok(Database::new(self.clone(), self.pool(CONNECTIONS), 0).bulk_queue())
     }

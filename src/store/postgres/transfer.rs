@@ -8,7 +8,7 @@ use deadpool_postgres::{ClientWrapper, Transaction};
 use futures_util::TryStreamExt;
 use tokio_postgres::{IsolationLevel, Row};
 
-use super::accounts::{create_key, put_preset};
+use super::accounts::{create_key, lock_account, put_preset};
 use super::connect::PostgresServer;
 use super::error::{DatabaseError, Refusal};
 use super::jobs::check_new_job;
@@ -17,7 +17,7 @@ use super::schema::{apply_missing_alone, leave, take_alone};
 use crate::store::export_import::{ExportWriter, Hex, ImportReader, Row as ExportRow};
 use crate::store::integrity_check::RowCounts;
 use crate::store::records::{Record, RequestRecord};
-use crate::store::{ChangeError, ExportError, ImportError, KeyHash, OpenError, Request};
+use crate::store::{ExportError, ImportError, KeyHash, OpenError, Request};
 
 /// No limits of time, for the transfer of a whole store.
 const NO_TIMEOUTS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
@@ -154,10 +154,7 @@ async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), Refusal> {
     if let ExportRow::Account(account) = &new {
         return add_account(&**on, account).await;
     }
-    let name = new.account();
-    if row(on, "SELECT 1 FROM accounts WHERE name = $1", &[&name]).await?.is_none() {
-        return Err(ChangeError::NoSuchAccount(name.to_owned()).into());
-    }
+    lock_account(on, new.account()).await?;
     let (what, added) = match new {
         ExportRow::Account(_) => return Ok(()),
         ExportRow::Key { hash: Hex(hash), key } => return create_key(on, KeyHash(hash), key).await.map(drop),
