@@ -33,7 +33,7 @@ pub(super) type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + 
 ///
 /// The lock is taken exclusively for the rare work for which redb needs it; all other work shares it.
 pub(super) struct OpenDatabase {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     opener: Opener,
     /// `None` after a fault, until it is opened again.
     database: RwLock<Option<Database>>,
@@ -61,10 +61,6 @@ impl OpenDatabase {
     /// The number of the current opening of the file.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Runs `work`, while others may run too.

@@ -233,7 +233,7 @@ impl RedbStore {
     /// # Errors
     /// When the store has rows, a line is invalid or missing, or the store cannot be written.
     pub fn import(&self, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
-        let imported = self.database().with(|database| {
+        let imported = self.database.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
             let rows = import(&mut Writing::open(&transaction)?, &mut input)?;

@@ -98,7 +98,7 @@ impl RedbStore {
     /// When the file cannot be read, or its pages are damaged. Damaged rows are in the report.
     pub fn check(&self) -> Result<IntegrityReport, OpenError> {
         let mut report = IntegrityReport::default();
-        let checked = self.database().exclusive(|database| Ok(database.check_integrity()?));
+        let checked = self.database.exclusive(|database| Ok(database.check_integrity()?));
         let intact = checked.map_err(|fault| self.failed(fault))?;
         if !intact {
             report.add("the list of free pages was wrong and was rebuilt");

@@ -24,7 +24,7 @@ use super::{
 pub struct RedbStore {
     // Declared before `database`: the writer finishes before the file is closed.
     writer: Writer,
-    database: Arc<OpenDatabase>,
+    pub(super) database: Arc<OpenDatabase>,
     health: Arc<StoreHealth>,
 }
 
@@ -92,13 +92,9 @@ impl RedbStore {
         })
     }
 
-    pub(super) fn database(&self) -> &OpenDatabase {
-        &self.database
-    }
-
     /// The error of work on the database.
     pub(super) fn failed(&self, fault: Fault) -> OpenError {
-        read_error(self.database.path(), fault)
+        read_error(&self.database.path, fault)
     }
 
     /// Runs `work` on a snapshot.

@@ -27,9 +27,9 @@ impl PostgresServer {
     /// others when it cannot be used, or is of a newer version on whose tables this one does not work.
     pub async fn open(&self, free_images_per_month: u64) -> Result<Database, OpenError> {
         let failed = |error: DatabaseError| error.into_open_error(self.name());
-        let refused = |error| match error {
-            DatabaseError::Locked => OpenError::Locked { path: self.name().into() },
-            error => failed(error),
+        let refused = |error: DatabaseError| {
+            let is_locked = matches!(error, DatabaseError::Locked);
+            if is_locked { OpenError::Locked { path: self.name().into() } } else { failed(error) }
         };
         let mut client = self.connect().await.map_err(failed)?;
         upgrade(&self.migrations, &mut client).await.map_err(refused)?;

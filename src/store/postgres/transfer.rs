@@ -1,7 +1,7 @@
 //! Exports and imports a database: one snapshot, one transaction.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, Write};
+use std::io::{BufRead, Write};
 use std::pin::pin;
 
 use deadpool_postgres::{ClientWrapper, Transaction};
@@ -22,34 +22,58 @@ use crate::store::{ExportError, ImportError, KeyHash, OpenError, Request};
 /// No limits of time, for the transfer of a whole store.
 const NO_TIMEOUTS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
-/// Why rows were not exported.
-enum Exporting {
-    Database(DatabaseError),
-    Output(io::Error),
-}
-
-impl<E: Into<DatabaseError>> From<E> for Exporting {
-    fn from(error: E) -> Self {
-        Self::Database(error.into())
-    }
-}
-
 impl PostgresServer {
-    /// Writes a consistent snapshot of what belongs to `accounts`, or of the whole database if there are none, also while a daemon uses
-    /// it.
+    /// Writes a consistent snapshot of what belongs to `accounts`, or of the whole database if there are none. Daemons may use it.
     ///
     /// # Errors
     /// When an account does not exist, the database cannot be read, has tables of another version, a row is damaged, or the output
     /// cannot be written.
     pub async fn export(&self, output: impl Write, accounts: &BTreeSet<String>) -> Result<RowCounts, ExportError> {
         let failed = |error: DatabaseError| ExportError::Store(error.into_open_error(self.name()));
+        let sql = |error: tokio_postgres::Error| failed(error.into());
         let mut client = self.connect().await.map_err(failed)?;
         // This version would leave out what a later one has added.
         self.require_own(&client).await?;
-        export_rows(&mut client, output, accounts).await.map_err(|error| match error {
-            Exporting::Database(error) => failed(error),
-            Exporting::Output(error) => ExportError::Output(error),
+        client.batch_execute(NO_TIMEOUTS).await.map_err(sql)?;
+        let snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        let on = snapshot.start().await.map_err(sql)?;
+        let mut writer = ExportWriter::begin(output, accounts).map_err(ExportError::Output)?;
+        let mut each = async |text: &'static str, convert: fn(&Row) -> Result<ExportRow, DatabaseError>| {
+            let no_parameters: [i64; 0] = [];
+            // Not all of them at once: a store may be larger than the memory.
+            let mut rows = pin!(on.query_raw(text, no_parameters).await.map_err(sql)?);
+            while let Some(row) = rows.try_next().await.map_err(sql)? {
+                writer.row(&convert(&row).map_err(failed)?).map_err(ExportError::Output)?;
+            }
+            Ok::<_, ExportError>(())
+        };
+        each("SELECT record FROM accounts ORDER BY name", |row| Ok(ExportRow::Account(account(row, 0)?))).await?;
+        each("SELECT hash, record, last_used_at FROM keys ORDER BY hash", |row| {
+            let (KeyHash(hash), key) = key(row)?;
+            Ok(ExportRow::Key { hash: Hex(hash), key })
         })
+        .await?;
+        each("SELECT record FROM presets ORDER BY account, id", |row| Ok(ExportRow::Preset(preset(row)?))).await?;
+        each("SELECT account, month, images, microdollars FROM usage ORDER BY month, account", |row| {
+            let (account, month, usage) = usage(row)?;
+            Ok(ExportRow::Usage { account, month, usage })
+        })
+        .await?;
+        let text = "SELECT account, day, key_id, images, milliseconds, microdollars FROM key_days \
+             ORDER BY account, day, key_id";
+        each(text, |row| {
+            let (account, day, key_id, used) = key_day(row)?;
+            Ok(ExportRow::KeyDay { account, key_id, day, used })
+        })
+        .await?;
+        each("SELECT account, key, record FROM requests ORDER BY account, key", |row| {
+            let (account, key, request) = request(row)?;
+            Ok(ExportRow::Request { account, key, request: request.into() })
+        })
+        .await?;
+        each("SELECT id, record, progress FROM jobs ORDER BY id", |row| Ok(ExportRow::Job(Box::new(job(row)?))))
+            .await?;
+        writer.finish().map_err(ExportError::Output)
     }
 
     /// Reads an export into the database, which must be empty and not in use, in one transaction.
@@ -68,69 +92,19 @@ impl PostgresServer {
     }
 }
 
-async fn export_rows(
-    client: &mut ClientWrapper,
-    output: impl Write,
-    accounts: &BTreeSet<String>,
-) -> Result<RowCounts, Exporting> {
-    client.batch_execute(NO_TIMEOUTS).await?;
-    let snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-    let on = snapshot.start().await?;
-    let data = Exporting::Output;
-    let mut writer = ExportWriter::begin(output, accounts).map_err(data)?;
-    let mut each = async |text: &'static str, convert: fn(&Row) -> Result<ExportRow, DatabaseError>| {
-        let no_parameters: [i64; 0] = [];
-        // Not all of them at once: a store may be larger than the memory.
-        let mut rows = pin!(on.query_raw(text, no_parameters).await?);
-        while let Some(row) = rows.try_next().await? {
-            writer.row(&convert(&row)?).map_err(data)?;
-        }
-        Ok::<_, Exporting>(())
-    };
-    each("SELECT record FROM accounts ORDER BY name", |row| Ok(ExportRow::Account(account(row, 0)?))).await?;
-    each("SELECT hash, record, last_used_at FROM keys ORDER BY hash", |row| {
-        let (KeyHash(hash), key) = key(row)?;
-        Ok(ExportRow::Key { hash: Hex(hash), key })
-    })
-    .await?;
-    each("SELECT record FROM presets ORDER BY account, id", |row| Ok(ExportRow::Preset(preset(row)?))).await?;
-    each("SELECT account, month, images, microdollars FROM usage ORDER BY month, account", |row| {
-        let (account, month, usage) = usage(row)?;
-        Ok(ExportRow::Usage { account, month, usage })
-    })
-    .await?;
-    let text = "SELECT account, day, key_id, images, milliseconds, microdollars FROM key_days \
-         ORDER BY account, day, key_id";
-    each(text, |row| {
-        let (account, day, key_id, used) = key_day(row)?;
-        Ok(ExportRow::KeyDay { account, key_id, day, used })
-    })
-    .await?;
-    each("SELECT account, key, record FROM requests ORDER BY account, key", |row| {
-        let (account, key, request) = request(row)?;
-        Ok(ExportRow::Request { account, key, request: request.into() })
-    })
-    .await?;
-    each("SELECT id, record, progress FROM jobs ORDER BY id", |row| Ok(ExportRow::Job(Box::new(job(row)?)))).await?;
-    writer.finish().map_err(data)
-}
-
 async fn import_alone(
     server: &PostgresServer,
     client: &mut ClientWrapper,
     input: impl BufRead,
 ) -> Result<RowCounts, ImportError> {
     let failed = |error: DatabaseError| ImportError::Store(error.into_open_error(server.name()));
+    let sql = |error: tokio_postgres::Error| failed(error.into());
     apply_missing_alone(&server.migrations, client).await.map_err(failed)?;
     server.require_usable(client).await?;
-    let begin = async {
-        client.batch_execute(NO_TIMEOUTS).await?;
-        let on = client.transaction().await?;
-        let text = "SELECT EXISTS (SELECT FROM accounts) OR EXISTS (SELECT FROM keys) OR EXISTS (SELECT FROM jobs)";
-        let has_rows: bool = on.query_one(text, &[]).await?.get(0);
-        Ok::<_, DatabaseError>((on, has_rows))
-    };
-    let (on, has_rows) = begin.await.map_err(failed)?;
+    client.batch_execute(NO_TIMEOUTS).await.map_err(sql)?;
+    let on = client.transaction().await.map_err(sql)?;
+    let text = "SELECT EXISTS (SELECT FROM accounts) OR EXISTS (SELECT FROM keys) OR EXISTS (SELECT FROM jobs)";
+    let has_rows: bool = on.query_one(text, &[]).await.map_err(sql)?.get(0);
     if has_rows {
         return Err(ImportError::NotEmpty);
     }
@@ -145,7 +119,7 @@ async fn import_alone(
             Err(Refusal::Database(error)) => return Err(failed(error)),
         }
     }
-    on.commit().await.map_err(|error| failed(error.into()))?;
+    on.commit().await.map_err(sql)?;
     Ok(reader.rows())
 }
 
