@@ -97,7 +97,8 @@ impl fmt::Debug for ApiKey {
 }
 
 /// The hash under which a caller's token would be stored; `None` when it does not have the form of a key.
-pub(super) fn hash_of(token: &str) -> Option<KeyHash> {
+#[must_use]
+pub fn token_hash(token: &str) -> Option<KeyHash> {
     check_form(token).ok().map(|_| sha256(token))
 }
 

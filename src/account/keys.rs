@@ -5,7 +5,7 @@ use super::api_key::{self, ApiKey, Mode};
 use super::key_restrictions::KeyRestrictions;
 use super::names::{AccountName, Label};
 use crate::store::{
-    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, KeyUpdate, Plan, Store, UnixSeconds, written,
+    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyUpdate, Plan, Store, UnixSeconds, written,
 };
 
 /// Characters of a key's public id after `key_`.
@@ -24,12 +24,6 @@ pub struct CreatedKey {
 #[derive(Clone, Debug)]
 pub struct Keys {
     store: Store,
-}
-
-/// The hash by which a token is found; `None` for a text that is no token.
-#[must_use]
-pub fn token_hash(token: &str) -> Option<KeyHash> {
-    api_key::hash_of(token)
 }
 
 impl Keys {

@@ -3,6 +3,8 @@
 //! `/estimate` and billing use the same function. Prices are configured in dollars and computed in whole microdollars, so
 //! that every sum is exact.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::compose::MAX_SIDE;
@@ -23,50 +25,54 @@ const PICTURE_PIXELS: u64 = 4096 * 4096;
 /// Seconds of video in one estimate. The endpoint has other limits.
 const MAX_SECONDS: f64 = 3600.0;
 
-/// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PriceConfig {
-    /// `/remove`, `/remove-url`, each picture of a batch, `/mask`, and `/sticker` without a stroke.
-    pub remove: f64,
-    /// `/replace-bg`.
-    pub replace_bg: f64,
-    /// `/replace-bg-ai`; free during the preview.
-    pub replace_bg_ai: f64,
-    /// `/studio-shot`.
-    pub studio_shot: f64,
-    /// `/smart-crop`.
-    pub smart_crop: f64,
-    /// `/shadow`.
-    pub shadow: f64,
-    /// `/sticker` with a stroke.
-    pub sticker: f64,
-    /// `/headshot`.
-    pub headshot: f64,
-    /// `/face-restore`.
-    pub face_restore: f64,
-    /// `/upscale` by 2; by 4 it costs twice as much.
-    pub upscale: f64,
-    /// `/video/remove`, for each second of the result.
-    pub video_remove: f64,
+/// Defines [`PriceConfig`] with the default of each price.
+macro_rules! prices {
+    ($($(#[$doc:meta])* $name:ident = $default:literal,)*) => {
+        /// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct PriceConfig {
+            $($(#[$doc])* pub $name: f64,)*
+        }
+
+        impl Default for PriceConfig {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        impl PriceConfig {
+            /// All prices with their names.
+            fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
 }
 
-impl Default for PriceConfig {
-    fn default() -> Self {
-        Self {
-            remove: 0.005,
-            replace_bg: 0.006,
-            replace_bg_ai: 0.0,
-            studio_shot: 0.008,
-            smart_crop: 0.004,
-            shadow: 0.005,
-            sticker: 0.005,
-            headshot: 0.01,
-            face_restore: 0.01,
-            upscale: 0.008,
-            video_remove: 0.05,
-        }
-    }
+prices! {
+    /// `/remove`, `/remove-url`, each picture of a batch, `/mask`, and `/sticker` without a stroke.
+    remove = 0.005,
+    /// `/replace-bg`.
+    replace_bg = 0.006,
+    /// `/replace-bg-ai`; free during the preview.
+    replace_bg_ai = 0.0,
+    /// `/studio-shot`.
+    studio_shot = 0.008,
+    /// `/smart-crop`.
+    smart_crop = 0.004,
+    /// `/shadow`.
+    shadow = 0.005,
+    /// `/sticker` with a stroke.
+    sticker = 0.005,
+    /// `/headshot`.
+    headshot = 0.01,
+    /// `/face-restore`.
+    face_restore = 0.01,
+    /// `/upscale` by 2; by 4 it costs twice as much.
+    upscale = 0.008,
+    /// `/video/remove`, for each second of the result.
+    video_remove = 0.05,
 }
 
 /// The parameters of a call that its price may depend on; those that its endpoint does not have are ignored.
@@ -147,17 +153,6 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Call<'_> {
-    fn validate_size(&self) -> Result<(), FieldError> {
-        let sides = [("width", self.width), ("height", self.height)];
-        let wrong = sides.into_iter().find(|(_, side)| side.is_some_and(|side| !(1..=MAX_SIDE).contains(&side)));
-        wrong.map_or(Ok(()), |(name, side)| {
-            let expected = format!("an integer from 1 to {MAX_SIDE}");
-            Err(FieldError::invalid(name, &side.unwrap_or_default().to_string(), expected))
-        })
-    }
-}
-
 impl Units {
     /// The name of one unit: `image` or `second`.
     #[must_use]
@@ -199,22 +194,9 @@ impl PriceConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
-        let prices = [
-            ("remove", self.remove),
-            ("replace_bg", self.replace_bg),
-            ("replace_bg_ai", self.replace_bg_ai),
-            ("studio_shot", self.studio_shot),
-            ("smart_crop", self.smart_crop),
-            ("shadow", self.shadow),
-            ("sticker", self.sticker),
-            ("headshot", self.headshot),
-            ("face_restore", self.face_restore),
-            ("upscale", self.upscale),
-            ("video_remove", self.video_remove),
-        ];
         let is_whole = |dollars: f64| (dollars * DOLLAR - (dollars * DOLLAR).round()).abs() < 1e-3;
         let is_price = |dollars: f64| (0.0..=MAX_PRICE).contains(&dollars) && is_whole(dollars);
-        let wrong = prices.into_iter().filter(|&(_, dollars)| !is_price(dollars));
+        let wrong = self.named().filter(|&(_, dollars)| !is_price(dollars));
         wrong.map(|(name, _)| format!("prices.{name}: expected dollars from 0 to 1000 with up to 6 decimals")).collect()
     }
 
@@ -223,19 +205,34 @@ impl PriceConfig {
     /// # Errors
     /// When there is no such endpoint, or it refuses the parameters that its price depends on.
     pub fn price(&self, call: &Call<'_>) -> Result<Estimate, PriceError> {
-        call.validate_size()?;
-        let (dollars, most) = match call.endpoint {
-            "/remove" | "/remove-url" | "/mask" => (self.remove, MAX_COUNT),
-            "/remove-batch" | "/remove-batch-url" => (self.remove, MAX_BATCH as u32),
-            "/replace-bg" => (self.replace_bg, MAX_COUNT),
-            "/replace-bg-ai" => (self.replace_bg_ai, MAX_COUNT),
-            "/studio-shot" => (self.studio_shot, MAX_COUNT),
-            "/smart-crop" => (self.smart_crop, MAX_COUNT),
-            "/shadow" => (self.shadow, MAX_COUNT),
-            "/sticker" => (self.sticker(call.stroke_width)?, MAX_COUNT),
-            "/headshot" => (self.headshot, MAX_COUNT),
-            "/face-restore" => (self.face_restore, MAX_COUNT),
-            "/upscale" => (self.upscale(call.scale)?, MAX_COUNT),
+        for (name, side) in [("width", call.width), ("height", call.height)] {
+            within(name, side.unwrap_or(1), 1..=MAX_SIDE)?;
+        }
+        let mut most = MAX_COUNT;
+        let dollars = match call.endpoint {
+            "/remove" | "/remove-url" | "/mask" => self.remove,
+            "/remove-batch" | "/remove-batch-url" => {
+                most = MAX_BATCH as u32;
+                self.remove
+            }
+            "/replace-bg" => self.replace_bg,
+            "/replace-bg-ai" => self.replace_bg_ai,
+            "/studio-shot" => self.studio_shot,
+            "/smart-crop" => self.smart_crop,
+            "/shadow" => self.shadow,
+            // Without a stroke a sticker is a cutout.
+            "/sticker" if call.stroke_width == Some(0) => self.remove,
+            "/sticker" => {
+                within("stroke_width", call.stroke_width.unwrap_or(1), 0..=100)?;
+                self.sticker
+            }
+            "/headshot" => self.headshot,
+            "/face-restore" => self.face_restore,
+            "/upscale" => match call.scale {
+                None | Some(2) => self.upscale,
+                Some(4) => 2.0 * self.upscale,
+                Some(scale) => return Err(FieldError::invalid("scale", &scale.to_string(), "2 or 4").into()),
+            },
             "/video/remove" => {
                 let units = Units::Seconds(seconds(call.seconds)?);
                 return Ok(Estimate { unit_price: in_microdollars(self.video_remove), units });
@@ -243,24 +240,7 @@ impl PriceConfig {
             other => return Err(PriceError::UnknownEndpoint(other.to_owned())),
         };
         let unit_price = in_microdollars(dollars).saturating_mul(call.pictures_of_work().into());
-        Ok(Estimate { unit_price, units: Units::Images(count(call.count, most)?) })
-    }
-
-    fn sticker(&self, stroke_width: Option<u32>) -> Result<f64, FieldError> {
-        match stroke_width {
-            // Without a stroke a sticker is a cutout.
-            Some(0) => Ok(self.remove),
-            None | Some(1..=100) => Ok(self.sticker),
-            Some(width) => Err(FieldError::invalid("stroke_width", &width.to_string(), "an integer from 0 to 100")),
-        }
-    }
-
-    fn upscale(&self, scale: Option<u32>) -> Result<f64, FieldError> {
-        match scale {
-            None | Some(2) => Ok(self.upscale),
-            Some(4) => Ok(2.0 * self.upscale),
-            Some(scale) => Err(FieldError::invalid("scale", &scale.to_string(), "2 or 4")),
-        }
+        Ok(Estimate { unit_price, units: Units::Images(within("count", call.count.unwrap_or(1), 1..=most)?) })
     }
 }
 
@@ -269,11 +249,9 @@ fn in_microdollars(dollars: f64) -> u64 {
     (dollars * DOLLAR).round() as u64
 }
 
-fn count(count: Option<u32>, most: u32) -> Result<u32, FieldError> {
-    let count = count.unwrap_or(1);
-    let expected = || format!("an integer from 1 to {most}");
-    let holds = (1..=most).contains(&count);
-    if holds { Ok(count) } else { Err(FieldError::invalid("count", &count.to_string(), expected())) }
+fn within(name: &str, number: u32, range: RangeInclusive<u32>) -> Result<u32, FieldError> {
+    let expected = || format!("an integer from {} to {}", range.start(), range.end());
+    if range.contains(&number) { Ok(number) } else { Err(FieldError::invalid(name, &number.to_string(), expected())) }
 }
 
 fn seconds(seconds: Option<f64>) -> Result<f64, FieldError> {

@@ -8,9 +8,7 @@ use super::exit_code::{Failure, Outcome};
 use super::{local_engine, stdout};
 use crate::account::admin::StorePlace;
 use crate::config::Config;
-use crate::store::{
-    self, ExportError, ExportedAccounts, ImportError, IntegrityReport, OpenError, PostgresServer, RedbStore, RowCounts,
-};
+use crate::store::{self, ExportError, ImportError, IntegrityReport, OpenError, PostgresServer, RedbStore, RowCounts};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fs::File;
@@ -76,11 +74,7 @@ impl Store {
             (Command::Check { .. }, Some(_)) => Err(NOT_CHECKED.into()),
             (Command::Check { json }, None) => check(&open_existing(&path)?, &path, json),
             (Command::Export { file, accounts }, server) => {
-                let accounts = match accounts {
-                    all if all.is_empty() => ExportedAccounts::All,
-                    named => ExportedAccounts::Named(named.into_iter().collect()),
-                };
-                let file = file.as_deref();
+                let (accounts, file) = (accounts.into_iter().collect(), file.as_deref());
                 if let Some(server) = server {
                     let from = |output: &mut dyn Write| {
                         local_engine::block_on(server.export(output, &accounts)).map_err(ExportError::Output)?

@@ -146,7 +146,7 @@ async fn remove(shared: &Shared, key_id: &str, id: &str) -> Result<Option<Remove
             return shared.delete(&job).await.map(|()| Some(Removed::Deleted));
         }
         let error = JobError { code: "cancelled".into(), message: "the job was cancelled".into() };
-        match shared.finish(&job.id, None, JobEnd::Cancelled { error, progress }).await {
+        match shared.finish(&job.id, None, JobEnd::Failed { error, progress }).await {
             Ok(job) => {
                 match shared.running.get(id) {
                     // The runner cleans up.

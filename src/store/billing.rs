@@ -194,7 +194,7 @@ impl Reservation {
         if images > reserved {
             return Err(BillingError::MoreThanReserved { images, reserved });
         }
-        if claim.as_ref().is_some_and(|(claim, _)| claim.is_uncertain()) {
+        if claim.as_ref().is_some_and(|(claim, _)| claim.is_uncertain) {
             return Err(BillingError::Repeated);
         }
         let request = claim.as_ref().map(|(claim, pictures)| claim.request(images, pictures));

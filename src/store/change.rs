@@ -217,15 +217,9 @@ pub enum JobEnd {
         /// The usage to add to its account's month; `None` for a sandbox key.
         bill: Option<Usage>,
     },
-    /// Without a result, queued or running before.
+    /// Without a result, queued or running before: by an error, or at the caller's wish, also by a daemon that does not run the
+    /// job.
     Failed {
-        /// Why.
-        error: JobError,
-        /// Its progress, 0 to 100.
-        progress: u8,
-    },
-    /// As [`JobEnd::Failed`], at the caller's wish: also by a daemon that does not run the job.
-    Cancelled {
         /// Why.
         error: JobError,
         /// Its progress, 0 to 100.

@@ -43,7 +43,7 @@ pub struct ClaimGuard {
     /// What is billed under the key.
     earlier: Option<Request>,
     /// Whether the outcome of a bill is unknown, so that `earlier` may lack its picture.
-    is_uncertain: bool,
+    pub(super) is_uncertain: bool,
     pub(super) hold: Arc<Hold>,
 }
 
@@ -119,10 +119,5 @@ impl ClaimGuard {
             }
             Err(_) => {}
         }
-    }
-
-    /// Whether a further record could lack a picture that is billed.
-    pub(super) const fn is_uncertain(&self) -> bool {
-        self.is_uncertain
     }
 }

@@ -6,9 +6,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, TryLockError};
+use std::sync::{PoisonError, RwLock};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableHandle};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableHandle};
 
 use super::storage_fault::Fault;
 use super::tables::{META, META_SCHEMA, SCHEMA, Writing};
@@ -33,7 +33,7 @@ pub(super) type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + 
 ///
 /// The lock is taken exclusively for the rare work for which redb needs it; all other work shares it.
 pub(super) struct OpenDatabase {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     opener: Opener,
     /// `None` after a fault, until it is opened again.
     database: RwLock<Option<Database>>,
@@ -63,26 +63,19 @@ impl OpenDatabase {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Runs `work`, while others may run too.
     pub(super) fn with<T, E: From<Fault>>(&self, work: impl FnOnce(&Database) -> Result<T, E>) -> Result<T, E> {
-        // Panics are caught and logged where they happen; poison carries no further information.
+        // A panic under the lock is caught below; poison carries no further information.
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        database.as_ref().map_or_else(|| Err(Fault::Closed.into()), work)
+        let database = database.as_ref().ok_or(Fault::Closed)?;
+        catch_panic(|| work(database))
     }
 
     /// Runs `work` with exclusive access, after all other work.
     pub(super) fn exclusive<T>(&self, work: impl FnOnce(&mut Database) -> Result<T, Fault>) -> Result<T, Fault> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        database.as_mut().map_or(Err(Fault::Closed), work)
-    }
-
-    /// As [`Self::exclusive`], but `None` when the database is in use.
-    pub(super) fn exclusive_if_idle<T>(&self, work: impl FnOnce(&mut Database) -> T) -> Option<T> {
-        let mut database = match self.database.try_write() {
-            Ok(database) => database,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        database.as_mut().map(work)
+        let database = database.as_mut().ok_or(Fault::Closed)?;
+        catch_panic(|| work(database))
     }
 }
 
@@ -119,8 +112,8 @@ fn drop_page_cache(path: &Path) {
 fn open_file(path: &Path, opener: &Opener) -> Result<Database, OpenError> {
     // The repair that redb does here after a crash reads the whole file: 0.1 to 0.3 s at 100,000 keys, loading
     // included. Its quick repair was no faster at that size and made a single commit 4 to 10 times slower.
-    catch_panic(path, || {
-        let database = opener(path).map_err(|error| open_error(path, error))?;
+    catch_panic_of_open(path, || {
+        let database = opener(path).map_err(|error| read_error(path, error.into()))?;
         match upgrade_schema(&database, path) {
             Ok(()) => Ok(database),
             Err(error) => {
@@ -144,7 +137,8 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_private_dir(folder).map_err(failed)?;
     let fresh = tempfile::Builder::new().prefix("state.").suffix(".new").tempfile_in(folder).map_err(failed)?;
-    let database = builder().create_file(fresh.reopen().map_err(failed)?).map_err(|error| open_error(path, error))?;
+    let database =
+        builder().create_file(fresh.reopen().map_err(failed)?).map_err(|error| read_error(path, error.into()))?;
     create_tables(&database).map_err(|error| read_error(path, error))?;
     drop(database);
     fresh.as_file().sync_all().map_err(failed)?;
@@ -168,8 +162,8 @@ pub(super) fn create_tables(database: &Database) -> Result<(), Fault> {
 
 /// Opens a file as a daemon would and reads its schema, which is not upgraded.
 pub(super) fn probe(path: &Path) -> Result<(), OpenError> {
-    catch_panic(path, || {
-        let database = builder().open(path).map_err(|error| open_error(path, error))?;
+    catch_panic_of_open(path, || {
+        let database = builder().open(path).map_err(|error| read_error(path, error.into()))?;
         let known = known_schema(&database, path).map(drop);
         close(Some(database));
         known
@@ -205,47 +199,34 @@ fn schema_of(database: &Database) -> Result<u64, Fault> {
     schema.ok_or_else(|| Fault::Damaged("it does not say its schema".into()))
 }
 
-/// Converts a panic of the storage engine on a damaged file into an error that names the file.
-pub(super) fn catch_panic<T>(path: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+/// Converts a panic of the storage engine, as on some kinds of damage, into a fault.
+fn catch_panic<T, E: From<Fault>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(corrupt(path, format!("the storage engine panicked: {}", panic_message(&*panic)))))
+        .unwrap_or_else(|panic| Err(Fault::Panicked(panic_message(&*panic).to_owned()).into()))
+}
+
+/// As [`catch_panic`], for the opening of a file.
+fn catch_panic_of_open<T>(path: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    catch_panic(|| Ok(work())).map_err(|fault| read_error(path, fault))?
 }
 
 fn corrupt(path: &Path, reason: String) -> OpenError {
     OpenError::Corrupt { path: path.into(), reason }
 }
 
-fn open_error(path: &Path, error: DatabaseError) -> OpenError {
-    if matches!(error, DatabaseError::DatabaseAlreadyOpen) {
-        return OpenError::Locked { path: path.into() };
-    }
-    if let DatabaseError::Storage(StorageError::Io(source)) = error {
-        return io_error(path, source);
-    }
-    corrupt(path, error.to_string())
-}
-
 pub(super) fn read_error(path: &Path, fault: Fault) -> OpenError {
+    let failed = |source| OpenError::Io { path: path.into(), source };
     match fault {
-        Fault::Storage(error) => {
-            if let redb::Error::Io(source) = error {
-                io_error(path, source)
-            } else if matches!(error, redb::Error::PreviousIo) {
-                io_error(path, io::Error::other(error))
-            } else {
-                corrupt(path, error.to_string())
-            }
+        Fault::Storage(redb::Error::DatabaseAlreadyOpen) => OpenError::Locked { path: path.into() },
+        // So redb reports a foreign file; the other kinds are the operating system's.
+        Fault::Storage(redb::Error::Io(source))
+            if matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+        {
+            corrupt(path, source.to_string())
         }
-        Fault::Damaged(reason) => corrupt(path, reason),
-        Fault::Panicked => corrupt(path, fault.to_string()),
-        Fault::Closed => io_error(path, io::Error::other(fault.to_string())),
+        Fault::Storage(redb::Error::Io(source)) => failed(source),
+        Fault::Storage(error @ redb::Error::PreviousIo) => failed(io::Error::other(error)),
+        Fault::Closed => failed(io::Error::other(fault.to_string())),
+        Fault::Storage(_) | Fault::Damaged(_) | Fault::Panicked(_) => corrupt(path, fault.to_string()),
     }
-}
-
-/// redb reports a foreign file as an I/O error of these kinds; the others are the operating system's.
-fn io_error(path: &Path, source: io::Error) -> OpenError {
-    if matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) {
-        return corrupt(path, source.to_string());
-    }
-    OpenError::Io { path: path.into(), source }
 }

@@ -14,32 +14,21 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read, Write};
 
-use redb::{Durability, ReadableDatabase};
+use redb::Durability;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::apply_change::{check_new_account, check_new_job, check_new_key, require_account};
-use super::database_file::{catch_panic, read_error};
+use super::apply_change::{apply, check_new_job, require_account};
 use super::integrity_check::RowCounts;
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::{Reading, SCHEMA, Writing};
 use super::{
-    Account, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Preset, RedbStore,
-    Request, UnixSeconds, Usage,
+    Account, Change, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage,
 };
 
 /// No row has a longer line; the longest is a preset.
 const MAX_LINE_BYTES: u64 = 1 << 20;
-
-/// The first schema whose accounts have an inference mode.
-const WITH_MODELS: u64 = 4;
-
-/// The first schema whose requests list the billed pictures.
-const WITH_PICTURES: u64 = 5;
-
-/// The first schema whose keys have restrictions.
-const WITH_KEY_RESTRICTIONS: u64 = 6;
 
 /// What comes before and behind the rows.
 #[derive(Debug, Serialize, Deserialize)]
@@ -167,25 +156,6 @@ fn hexes(hashes: Vec<Option<[u8; 32]>>) -> Vec<Option<Hex>> {
     hashes.into_iter().map(|hash| hash.map(Hex)).collect()
 }
 
-/// The accounts whose rows are exported.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ExportedAccounts {
-    /// All accounts.
-    #[default]
-    All,
-    /// The accounts of these names.
-    Named(BTreeSet<String>),
-}
-
-impl ExportedAccounts {
-    fn contain(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Named(names) => names.contains(name),
-        }
-    }
-}
-
 /// Why a store was not exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
@@ -219,35 +189,42 @@ pub enum ImportError {
     Store(#[from] OpenError),
 }
 
-/// An error where the name of the file or database is not known.
-pub(super) enum TransferError<E> {
-    /// The store failed.
+/// Why rows were not imported into a file whose name is not known here.
+enum Importing {
     Fault(Fault),
-    /// Anything else.
-    Data(E),
+    Import(ImportError),
 }
 
-impl<E, F: Into<Fault>> From<F> for TransferError<E> {
+impl<F: Into<Fault>> From<F> for Importing {
     fn from(fault: F) -> Self {
         Self::Fault(fault.into())
     }
 }
 
+impl From<ImportError> for Importing {
+    fn from(error: ImportError) -> Self {
+        Self::Import(error)
+    }
+}
+
 impl RedbStore {
-    /// Writes a consistent snapshot of the whole store, or of what belongs to some accounts.
+    /// Writes a consistent snapshot of what belongs to `accounts`, or of the whole store if there are none.
     ///
     /// # Errors
     /// When an account does not exist, a row is damaged, or the output cannot be written.
-    pub fn export(&self, mut output: impl Write, accounts: &ExportedAccounts) -> Result<RowCounts, ExportError> {
-        catch_panic(self.path(), || {
-            let result = self
-                .database()
-                .with(|database| export(&Reading::open(&database.begin_read()?)?, &mut output, accounts));
-            match result {
-                Ok(rows) => Ok(Ok(rows)),
-                Err(TransferError::Data(error)) => Ok(Err(ExportError::Output(error))),
-                Err(TransferError::Fault(fault)) => Err(read_error(self.path(), fault)),
+    pub fn export(&self, output: impl Write, accounts: &BTreeSet<String>) -> Result<RowCounts, ExportError> {
+        self.read(|transaction| {
+            let tables = Reading::open(transaction)?;
+            let mut writer = match ExportWriter::begin(output, accounts) {
+                Ok(writer) => writer,
+                Err(error) => return Ok(Err(ExportError::Output(error))),
+            };
+            for row in rows(&tables)? {
+                if let Err(error) = writer.row(&row?) {
+                    return Ok(Err(ExportError::Output(error)));
+                }
             }
+            Ok(writer.finish().map_err(ExportError::Output))
         })?
     }
 
@@ -256,39 +233,33 @@ impl RedbStore {
     /// # Errors
     /// When the store has rows, a line is invalid or missing, or the store cannot be written.
     pub fn import(&self, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
-        catch_panic(self.path(), || {
-            let result = self.database().with(|database| {
-                let mut transaction = database.begin_write()?;
-                transaction.set_durability(Durability::Immediate)?;
-                let rows = import(&mut Writing::open(&transaction)?, &mut input)?;
-                transaction.commit()?;
-                Ok(rows)
-            });
-            match result {
-                Ok(rows) => Ok(Ok(rows)),
-                Err(TransferError::Data(error)) => Ok(Err(error)),
-                Err(TransferError::Fault(fault)) => Err(read_error(self.path(), fault)),
-            }
-        })?
+        let imported = self.database.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            let rows = import(&mut Writing::open(&transaction)?, &mut input)?;
+            transaction.commit()?;
+            Ok::<_, Importing>(rows)
+        });
+        imported.map_err(|error| match error {
+            Importing::Import(error) => error,
+            Importing::Fault(fault) => self.failed(fault).into(),
+        })
     }
 }
 
 /// Writes the lines of an export, and counts the rows.
 pub(super) struct ExportWriter<'a, W> {
     output: W,
-    accounts: &'a ExportedAccounts,
-    /// Named accounts that were not written yet.
+    accounts: &'a BTreeSet<String>,
+    /// Those of `accounts` that were not written yet.
     missing: BTreeSet<&'a str>,
     rows: RowCounts,
 }
 
 impl<'a, W: Write> ExportWriter<'a, W> {
     /// Begins an export.
-    pub(super) fn begin(output: W, accounts: &'a ExportedAccounts) -> io::Result<Self> {
-        let missing = match accounts {
-            ExportedAccounts::All => BTreeSet::new(),
-            ExportedAccounts::Named(names) => names.iter().map(String::as_str).collect(),
-        };
+    pub(super) fn begin(output: W, accounts: &'a BTreeSet<String>) -> io::Result<Self> {
+        let missing = accounts.iter().map(String::as_str).collect();
         let mut writer = Self { output, accounts, missing, rows: RowCounts::default() };
         writer.line(&Frame::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
         Ok(writer)
@@ -296,7 +267,7 @@ impl<'a, W: Write> ExportWriter<'a, W> {
 
     /// Writes a row, if it belongs to one of the accounts.
     pub(super) fn row(&mut self, row: &Row) -> io::Result<()> {
-        if !self.accounts.contain(row.account()) {
+        if !self.accounts.is_empty() && !self.accounts.contains(row.account()) {
             return Ok(());
         }
         if let Row::Account(account) = row {
@@ -322,42 +293,31 @@ impl<'a, W: Write> ExportWriter<'a, W> {
     }
 }
 
-fn export(
-    tables: &Reading<'_>,
-    output: impl Write,
-    accounts: &ExportedAccounts,
-) -> Result<RowCounts, TransferError<io::Error>> {
-    let mut writer = ExportWriter::begin(output, accounts).map_err(TransferError::Data)?;
-    let mut write = |row: Row| writer.row(&row).map_err(TransferError::Data);
-    for row in tables.accounts.all()? {
-        write(Row::Account(row?.1?))?;
-    }
-    for row in tables.keys.rows.all()? {
+/// All rows, those of accounts first.
+fn rows(tables: &Reading<'_>) -> Result<impl Iterator<Item = Result<Row, Fault>>, Fault> {
+    let accounts = tables.accounts.all()?.map(|row| Ok(Row::Account(row?.1?)));
+    let keys = tables.keys.rows.all()?.map(|row| {
         let (hash, key) = row?;
-        write(Row::Key { hash: Hex(*hash.value()), key: key? })?;
-    }
-    for row in tables.presets.rows.all()? {
-        write(Row::Preset(row?.1?))?;
-    }
-    for row in tables.usage.all()? {
+        Ok(Row::Key { hash: Hex(*hash.value()), key: key? })
+    });
+    let presets = tables.presets.rows.all()?.map(|row| Ok(Row::Preset(row?.1?)));
+    let usage = tables.usage.all()?.map(|row| {
         let (key, usage) = row?;
         let (month, account) = key.value();
-        write(Row::Usage { account: account.to_owned(), month: Month(month), usage: usage? })?;
-    }
-    for row in tables.key_days.all()? {
+        Ok(Row::Usage { account: account.to_owned(), month: Month(month), usage: usage? })
+    });
+    let key_days = tables.key_days.all()?.map(|row| {
         let (key, used) = row?;
         let (account, day, key_id) = key.value();
-        write(Row::KeyDay { account: account.to_owned(), key_id: key_id.to_owned(), day: Day(day), used: used? })?;
-    }
-    for row in tables.requests.rows.all()? {
+        Ok(Row::KeyDay { account: account.to_owned(), key_id: key_id.to_owned(), day: Day(day), used: used? })
+    });
+    let requests = tables.requests.rows.all()?.map(|row| {
         let (names, request) = row?;
         let [account, key] = <[&str; 2]>::from(names.value()).map(str::to_owned);
-        write(Row::Request { account, key, request: request?.into() })?;
-    }
-    for row in tables.jobs.rows.all()? {
-        write(Row::Job(Box::new(row?.1?)))?;
-    }
-    writer.finish().map_err(TransferError::Data)
+        Ok(Row::Request { account, key, request: request?.into() })
+    });
+    let jobs = tables.jobs.rows.all()?.map(|row| Ok(Row::Job(Box::new(row?.1?))));
+    Ok(accounts.chain(keys).chain(presets).chain(usage).chain(key_days).chain(requests).chain(jobs))
 }
 
 /// Reads the lines of an export, up to its end.
@@ -432,7 +392,7 @@ impl<R: BufRead> ImportReader<R> {
                 Err(format!("{exported} rows were exported and {found} are here"))
             };
         }
-        let row: Row = parse(upgraded(value, self.written_by)?)?;
+        let row: Row = parse(upgraded(value, self.written_by))?;
         if let Row::Usage { month, .. } = &row
             && !month.is_valid()
         {
@@ -448,42 +408,45 @@ impl<R: BufRead> ImportReader<R> {
 }
 
 /// Reads an export into tables, which must be empty.
-fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, TransferError<ImportError>> {
-    if !tables.is_empty()? {
-        return Err(TransferError::Data(ImportError::NotEmpty));
+fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Importing> {
+    // Every other row belongs to an account.
+    if !tables.accounts.is_empty()? {
+        return Err(ImportError::NotEmpty.into());
     }
-    let mut reader = ImportReader::begin(input).map_err(TransferError::Data)?;
-    while let Some(row) = reader.next().map_err(TransferError::Data)? {
+    let mut reader = ImportReader::begin(input)?;
+    while let Some(row) = reader.next()? {
         match insert(tables, row) {
             Ok(()) => {}
-            Err(ApplyError::Refused(refusal)) => return Err(TransferError::Data(reader.wrong(refusal.to_string()))),
-            Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(TransferError::Data(reader.wrong(reason))),
-            Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
-                return Err(TransferError::Fault(fault));
+            Err(ApplyError::Refused(refusal)) => return Err(reader.wrong(refusal.to_string()).into()),
+            Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(reader.wrong(reason).into()),
+            Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked(_) | Fault::Closed))) => {
+                return Err(Importing::Fault(fault));
             }
         }
     }
     Ok(reader.rows())
 }
 
-/// A line with what its schema lacks.
-fn upgraded(mut value: Value, schema: u64) -> Result<Value, String> {
-    let kind = value["row"].as_str().unwrap_or_default().to_owned();
-    let Some(row) = value.as_object_mut() else { return Ok(value) };
-    if schema < WITH_MODELS && kind == "account" {
-        row.entry("model").or_insert(Value::Null);
+/// A line with the fields that later schemas have added to its row.
+fn upgraded(mut value: Value, schema: u64) -> Value {
+    if schema == SCHEMA {
+        return value;
     }
-    if schema < WITH_PICTURES && kind == "request" {
-        let pictures = serde_json::to_value(hexes(Request::pictures_before_v2())).map_err(|error| error.to_string())?;
-        row.entry("pictures").or_insert(pictures);
-    }
-    if schema < WITH_KEY_RESTRICTIONS && kind == "key" {
-        for name in ["expires_at", "images_per_month", "previous"] {
-            row.entry(name).or_insert(Value::Null);
+    let pictures = json!(hexes(Request::pictures_before_v2()));
+    let added = [
+        (4, "account", "model", Value::Null),
+        (5, "request", "pictures", pictures),
+        (6, "key", "expires_at", Value::Null),
+        (6, "key", "images_per_month", Value::Null),
+        (6, "key", "previous", Value::Null),
+        (6, "key", "scopes", json!([])),
+    ];
+    for (since, kind, field, default) in added {
+        if schema < since && value["row"] == kind && value[field].is_null() {
+            value[field] = default;
         }
-        row.entry("scopes").or_insert_with(|| Value::Array(Vec::new()));
     }
-    Ok(value)
+    value
 }
 
 /// Parses a line, which must serialize to equal JSON: no field is unknown, and none of its schema is missing.
@@ -496,28 +459,17 @@ fn parse<T: Serialize + DeserializeOwned>(value: Value) -> Result<T, String> {
 /// Adds a row with the checks of a change, without replacing any.
 fn insert(tables: &mut Writing<'_>, row: Row) -> Result<(), ApplyError> {
     let duplicate = |what: &str| Err(ApplyError::Fault(Fault::Damaged(format!("this {what} is there already"))));
-    if let Row::Account(account) = row {
-        check_new_account(tables, &account.name)?;
-        return Ok(tables.accounts.put(&account.name, account.clone())?);
+    if !matches!(row, Row::Account(_)) {
+        require_account(tables, row.account())?;
     }
-    require_account(tables, row.account())?;
     match row {
-        Row::Account(_) => {}
-        Row::Key { hash: Hex(hash), key } => {
-            check_new_key(tables, KeyHash(hash), &key)?;
-            tables.keys.put(KeyHash(hash), &key)?;
-        }
+        Row::Account(account) => drop(apply(tables, Change::CreateAccount { account, first_key: None })?),
+        Row::Key { hash: Hex(hash), key } => drop(apply(tables, Change::CreateKey { hash: KeyHash(hash), key })?),
         Row::Preset(preset) => {
             if tables.presets.rows.contains((&preset.account, &preset.id))? {
                 return duplicate("preset");
             }
-            if tables.presets.id_of(&preset.account, &preset.name)?.is_some() {
-                return Err(ChangeError::PresetNameTaken(preset.name).into());
-            }
-            if tables.presets.count(&preset.account)? >= PRESETS_PER_ACCOUNT {
-                return Err(ChangeError::TooManyPresets(preset.account).into());
-            }
-            tables.presets.put(None, &preset)?;
+            apply(tables, Change::PutPreset { preset })?;
         }
         Row::Usage { account, month, usage } => {
             if tables.usage.contains((month.0, &account))? {

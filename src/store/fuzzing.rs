@@ -335,8 +335,7 @@ fn job_end(input: &mut Unstructured<'_>, id: &str, at: UnixSeconds) -> Result<Jo
             let bill = input.arbitrary::<bool>()?.then_some(Usage { images: 2, microdollars: 5 });
             JobEnd::Done { result, warnings: vec!["warning".into()], bill }
         }
-        4 => JobEnd::Failed { error, progress: 40 },
-        _ => JobEnd::Cancelled { error, progress: 40 },
+        _ => JobEnd::Failed { error, progress: 40 },
     })
 }
 

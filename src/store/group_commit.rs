@@ -7,6 +7,7 @@
 //! Its changes wait for that, also when the file cannot be opened for a long time. Until the store can write again, other
 //! changes are refused at once.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -14,10 +15,8 @@ use std::thread::JoinHandle;
 use redb::{Database, Durability};
 
 use super::apply_change::apply;
-use super::compaction::Compaction;
 use super::database_file::OpenDatabase;
-use super::disk_reserve::DiskReserve;
-use super::reopen::{Reopener, catch_panic};
+use super::reopen::Reopener;
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::Writing;
 use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
@@ -26,17 +25,12 @@ use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 const CHANGES_PER_COMMIT: usize = 1024;
 
 enum Message {
-    Change(Box<Submitted>),
+    Change(Box<Change>, OnCommit),
     /// A read failed with a storage fault, in this generation of the open file.
     ReadFailed {
         generation: u64,
         reason: String,
     },
-}
-
-struct Submitted {
-    change: Change,
-    done: OnCommit,
 }
 
 /// The owner of the writer thread. Dropped, it commits what is queued and waits for the thread.
@@ -47,15 +41,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(
-        database: Arc<OpenDatabase>,
-        compaction: Compaction,
-        reopener: Reopener,
-        reserve: DiskReserve,
-    ) -> std::io::Result<Self> {
+    pub(super) fn start(database: Arc<OpenDatabase>, reopener: Reopener) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let mut state = WriterState { database, compaction, reopener, reserve, unknown_outcome: None };
-        state.reserve.renew();
+        let state = WriterState { database, reopener, unknown_outcome: None };
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -64,13 +52,13 @@ impl Writer {
     pub(super) fn submit(&self, change: Change, done: OnCommit) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
-        let (refused, error) = match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
+        let (refused, error) = match queue.try_send(Message::Change(Box::new(change), done)) {
             Ok(()) => return,
             Err(TrySendError::Full(refused)) => (refused, ChangeError::Busy),
             Err(TrySendError::Disconnected(refused)) => (refused, stopped()),
         };
-        if let Message::Change(refused) = refused {
-            (refused.done)(Err(error));
+        if let Message::Change(_, done) = refused {
+            done(Err(error));
         }
     }
 
@@ -87,7 +75,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // The thread ends when the queue is empty. Its panics are caught below.
+            // The thread ends when the queue is empty. Panics of the storage engine are caught in `OpenDatabase`.
             drop(thread.join());
         }
     }
@@ -96,9 +84,7 @@ impl Drop for Writer {
 /// The state of the thread.
 struct WriterState {
     database: Arc<OpenDatabase>,
-    compaction: Compaction,
     reopener: Reopener,
-    reserve: DiskReserve,
     /// Callers of a transaction of which only the next opening of the file shows whether it was committed.
     unknown_outcome: Option<(Vec<OnCommit>, Attempt)>,
 }
@@ -120,10 +106,22 @@ impl Attempt {
 
 impl WriterState {
     fn run(mut self, submitted: &Receiver<Message>) {
-        while let Some(message) = self.next(submitted) {
-            match message {
-                Message::Change(first) => self.write_group(*first, submitted),
-                Message::ReadFailed { generation, reason } => self.after_read(generation, reason),
+        while let Some(first) = self.next(submitted) {
+            let (mut changes, mut waiting, mut failed_read) = (Vec::new(), Vec::new(), None);
+            for message in iter::once(first).chain(submitted.try_iter()).take(CHANGES_PER_COMMIT) {
+                match message {
+                    Message::Change(change, done) => {
+                        changes.push(*change);
+                        waiting.push(done);
+                    }
+                    Message::ReadFailed { generation, reason } => failed_read = Some((generation, reason)),
+                }
+            }
+            if !changes.is_empty() {
+                self.write(&changes, waiting);
+            }
+            if let Some((generation, reason)) = failed_read {
+                self.after_read(generation, reason);
             }
         }
         if let Some((waiting, _)) = self.unknown_outcome.take() {
@@ -134,58 +132,24 @@ impl WriterState {
     /// The next message; `None` when there will be none.
     fn next(&mut self, submitted: &Receiver<Message>) -> Option<Message> {
         loop {
-            let is_failed = self.reopener.reason().is_some();
-            let wait = if is_failed { self.reopener.due_after() } else { self.compaction.due_after() };
-            let Some(wait) = wait else { return submitted.recv().ok() };
+            let Some(wait) = self.reopener.due_after() else { return submitted.recv().ok() };
             // Continuous messages must not delay a reopening.
-            let is_due = is_failed && wait.is_zero();
-            match if is_due { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
+            match if wait.is_zero() { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
                 Ok(message) => return Some(message),
-                Err(RecvTimeoutError::Timeout) if is_failed => self.recover(),
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Err(fault) = self.compaction.run(&self.database)
-                        && fault.needs_reopening()
-                    {
-                        self.reopener.fail(fault.to_string());
-                        self.recover();
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => self.recover(),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
 
-    /// Writes the first change with all others that wait.
-    fn write_group(&mut self, first: Submitted, submitted: &Receiver<Message>) {
-        let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
-        let mut read_failed = None;
-        while changes.len() < CHANGES_PER_COMMIT && read_failed.is_none() {
-            match submitted.try_recv() {
-                Ok(Message::Change(next)) => {
-                    changes.push(next.change);
-                    waiting.push(next.done);
-                }
-                Ok(Message::ReadFailed { generation, reason }) => read_failed = Some((generation, reason)),
-                Err(_) => break,
-            }
-        }
-        self.write(&changes, waiting);
-        if let Some((generation, reason)) = read_failed {
-            self.after_read(generation, reason);
-        }
-    }
-
+    /// Writes changes in one transaction.
     fn write(&mut self, changes: &[Change], waiting: Vec<OnCommit>) {
         if let Some(reason) = self.reopener.reason() {
-            return answer_all(waiting, &ChangeError::Unavailable(reason.to_owned()));
+            return answer_all(waiting, &ChangeError::Unavailable(reason));
         }
-        self.compaction.record(changes.len());
         for is_last in [false, true] {
             let mut attempt = Attempt::default();
-            // redb panics on some kinds of damage. A panic fails the current changes, as any other storage error does.
-            let Err(fault) = catch_panic(|| self.database.with(|database| commit(database, changes, &mut attempt)))
-            else {
-                self.reserve.renew();
+            let Err(fault) = self.database.with(|database| commit(database, changes, &mut attempt)) else {
                 return answer(waiting, attempt);
             };
             let reason = fault.to_string();
@@ -231,15 +195,12 @@ impl WriterState {
                     if attempt.is_committed(commits) {
                         answer(waiting, attempt);
                     } else {
-                        let reason = self.reopener.reason().unwrap_or_default().to_owned();
+                        let reason = self.reopener.reason().unwrap_or_default();
                         answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
                 }
                 match self.reopener.probe() {
-                    Ok(()) => {
-                        self.reopener.succeed();
-                        self.reserve.renew();
-                    }
+                    Ok(()) => self.reopener.succeed(),
                     Err(fault) => {
                         self.reopener.fail(fault.to_string());
                         // The next attempt finds an error of this one, too. Until then the store can be read.

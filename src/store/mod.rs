@@ -21,9 +21,7 @@ mod backdrops;
 mod billing;
 mod change;
 mod claim;
-mod compaction;
 mod database_file;
-mod disk_reserve;
 mod engine;
 mod export_import;
 #[cfg(any(test, fuzzing))]
@@ -59,7 +57,7 @@ pub use claim::{BilledPictures, Claim, ClaimGuard};
 pub use database_file::file_in;
 pub use engine::Store;
 pub(crate) use engine::written;
-pub use export_import::{ExportError, ExportedAccounts, ImportError};
+pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
 pub use integrity_check::{IntegrityReport, RowCounts};
 pub use job_claim::{ClaimedJob, JobHeartbeat, Renewal};

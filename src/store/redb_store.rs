@@ -1,14 +1,11 @@
 //! The state of one machine: a single redb file, owned by one process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{ReadTransaction, ReadableDatabase};
 
-use super::compaction::{self, Compaction};
-use super::database_file::{self, OpenDatabase, Opener, builder, catch_panic, create, read_error};
-use super::disk_reserve::DiskReserve;
+use super::database_file::{self, OpenDatabase, Opener, builder, create, read_error};
 use super::group_commit::Writer;
 use super::records::{JobRecord, KeyDayRecord};
 use super::reopen::{Reopener, StoreHealth};
@@ -25,10 +22,9 @@ use super::{
 /// row stays. Reading it by id or name fails with an error that has its id.
 #[derive(Debug)]
 pub struct RedbStore {
-    path: PathBuf,
     // Declared before `database`: the writer finishes before the file is closed.
     writer: Writer,
-    database: Arc<OpenDatabase>,
+    pub(super) database: Arc<OpenDatabase>,
     health: Arc<StoreHealth>,
 }
 
@@ -38,7 +34,7 @@ impl RedbStore {
     /// # Errors
     /// When another process has it open, a newer version wrote it, it is damaged, or the file system refuses.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::open_with_idle(path, compaction::IDLE)
+        Self::open_with_opener(Box::new(|path| builder().open(path)), path)
     }
 
     /// Whether [`Self::open`] would open the existing file. Nothing is upgraded or started.
@@ -49,43 +45,16 @@ impl RedbStore {
         database_file::probe(path)
     }
 
-    /// As [`Self::open`], with another idle time before compaction.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_with_idle(path: &Path, idle: Duration) -> Result<Self, OpenError> {
-        Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none())
-    }
-
-    /// As [`Self::open`], with preallocated disk space: the file can grow by `bytes` on a disk that other files have filled.
-    /// Nothing is allocated on a file system that cannot do so, or has too little space.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_with_reserve(path: &Path, bytes: u64) -> Result<Self, OpenError> {
-        Self::open_with_opener(
-            Box::new(|path| builder().open(path)),
-            path,
-            compaction::IDLE,
-            DiskReserve::ahead_of(path, bytes),
-        )
-    }
-
-    pub(super) fn open_with_opener(
-        opener: Opener,
-        path: &Path,
-        idle: Duration,
-        reserve: DiskReserve,
-    ) -> Result<Self, OpenError> {
+    pub(super) fn open_with_opener(opener: Opener, path: &Path) -> Result<Self, OpenError> {
         if !path.exists() {
             create(path)?;
         }
         let database = Arc::new(OpenDatabase::open(path, opener)?);
         let health = Arc::new(StoreHealth::default());
         let reopener = Reopener::new(Arc::clone(&database), Arc::clone(&health));
-        let writer = Writer::start(Arc::clone(&database), Compaction::new(path.into(), idle), reopener, reserve)
+        let writer = Writer::start(Arc::clone(&database), reopener)
             .map_err(|source| OpenError::Io { path: path.into(), source })?;
-        Ok(Self { path: path.into(), writer, database, health })
+        Ok(Self { writer, database, health })
     }
 
     /// Reads what is held in memory: all accounts and keys, the usage of the month of `now` and the one before it, by account and
@@ -123,30 +92,20 @@ impl RedbStore {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn database(&self) -> &OpenDatabase {
-        &self.database
-    }
-
-    /// Runs `work` with exclusive access to the database.
-    pub(super) fn exclusively<T>(&self, work: impl FnOnce(&mut Database) -> Result<T, Fault>) -> Result<T, OpenError> {
-        catch_panic(&self.path, || self.database.exclusive(work).map_err(|fault| read_error(&self.path, fault)))
+    /// The error of work on the database.
+    pub(super) fn failed(&self, fault: Fault) -> OpenError {
+        read_error(&self.database.path, fault)
     }
 
     /// Runs `work` on a snapshot.
     pub(super) fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
-        catch_panic(&self.path, || {
-            let generation = self.database.generation();
-            let result = self.database.with(|database| work(&database.begin_read()?));
-            result.map_err(|fault| {
-                if fault.is_io() {
-                    self.writer.report_read_fault(generation, &fault);
-                }
-                read_error(&self.path, fault)
-            })
+        let generation = self.database.generation();
+        let result = self.database.with(|database| work(&database.begin_read()?));
+        result.map_err(|fault| {
+            if fault.is_io() {
+                self.writer.report_read_fault(generation, &fault);
+            }
+            self.failed(fault)
         })
     }
 }

@@ -4,7 +4,6 @@
 //! The first attempt follows at once, further ones after 0.1 s, doubled up to 10 s. Opening repairs the file as after a
 //! crash: each transaction is present as a whole or not at all. The jobs of a crashed daemon are `jobs/recovery.rs`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,45 +39,38 @@ impl StoreHealth {
 pub(super) struct Reopener {
     database: Arc<OpenDatabase>,
     health: Arc<StoreHealth>,
-    failed: Option<Failed>,
-}
-
-/// A persistent fault.
-#[derive(Debug)]
-struct Failed {
-    reason: String,
-    pause: Duration,
-    due: Instant,
+    /// While the store cannot write: the pause before the next attempt, and when it is due.
+    next: Option<(Duration, Instant)>,
 }
 
 impl Reopener {
     pub(super) const fn new(database: Arc<OpenDatabase>, health: Arc<StoreHealth>) -> Self {
-        Self { database, health, failed: None }
+        Self { database, health, next: None }
     }
 
     /// Why changes are refused; `None` while the store works.
-    pub(super) fn reason(&self) -> Option<&str> {
-        self.failed.as_ref().map(|failed| failed.reason.as_str())
+    pub(super) fn reason(&self) -> Option<String> {
+        self.health.fault()
     }
 
     /// How long until the next attempt is due; `None` while the store works.
     pub(super) fn due_after(&self) -> Option<Duration> {
-        self.failed.as_ref().map(|failed| failed.due.saturating_duration_since(Instant::now()))
+        self.next.map(|(_, due)| due.saturating_duration_since(Instant::now()))
     }
 
     /// Records a persistent fault: the store is unready until an attempt succeeds.
     pub(super) fn fail(&mut self, reason: String) {
-        let pause = self.failed.as_ref().map_or(FIRST_PAUSE, |failed| (failed.pause * 2).min(LONGEST_PAUSE));
-        if self.failed.is_none() {
+        if self.next.is_none() {
             tracing::error!(reason, "the store cannot write; it is reopened until it can");
         }
-        self.health.set(Some(reason.clone()));
-        self.failed = Some(Failed { reason, pause, due: Instant::now() + pause });
+        let pause = self.next.map_or(FIRST_PAUSE, |(pause, _)| (pause * 2).min(LONGEST_PAUSE));
+        self.health.set(Some(reason));
+        self.next = Some((pause, Instant::now() + pause));
     }
 
     /// Records that the store works.
     pub(super) fn succeed(&mut self) {
-        if self.failed.take().is_some() {
+        if self.next.take().is_some() {
             self.health.set(None);
             tracing::info!("the store can write again");
         }
@@ -88,24 +80,16 @@ impl Reopener {
     pub(super) fn reopen(&self) -> Result<u64, String> {
         self.database.reopen().map_err(|error| with_causes(&error))?;
         let commits = |database: &Database| Meta::open(&database.begin_read()?)?.commits();
-        catch_panic(|| self.database.with(commits)).map_err(|fault| fault.to_string())
+        self.database.with(commits).map_err(|fault| fault.to_string())
     }
 
     /// Commits a transaction without a change, to test whether the file can be written.
     pub(super) fn probe(&self) -> Result<(), Fault> {
-        catch_panic(|| {
-            self.database.with(|database| {
-                let mut transaction = database.begin_write()?;
-                transaction.set_durability(Durability::Immediate)?;
-                Writing::open(&transaction)?.meta.count_commit()?;
-                transaction.commit()?;
-                Ok(())
-            })
+        self.database.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            Writing::open(&transaction)?.meta.count_commit()?;
+            Ok(transaction.commit()?)
         })
     }
-}
-
-/// Converts a panic of the storage engine into a fault.
-pub(super) fn catch_panic<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Fault::Panicked))
 }

@@ -35,21 +35,6 @@ pub struct Rows {
     pub forgotten_requests: Vec<(String, String)>,
 }
 
-impl Rows {
-    /// Appends the rows of a later change.
-    pub(super) fn append(&mut self, later: Self) {
-        let Self { accounts, keys, usage, key_days, requests, presets, jobs, forgotten_requests } = later;
-        self.accounts.extend(accounts);
-        self.keys.extend(keys);
-        self.usage.extend(usage);
-        self.key_days.extend(key_days);
-        self.requests.extend(requests);
-        self.presets.extend(presets);
-        self.jobs.extend(jobs);
-        self.forgotten_requests.extend(forgotten_requests);
-    }
-}
-
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.
 ///
 /// After a fault of the disk the call can be late: it waits until the file shows whether the change was committed. Runs on the

@@ -9,8 +9,8 @@ pub(super) enum Fault {
     Storage(redb::Error),
     /// A row cannot be decoded, or two rows contradict each other.
     Damaged(String),
-    /// The storage engine panicked, as it does on some kinds of damage.
-    Panicked,
+    /// The storage engine panicked with this message, as it does on some kinds of damage.
+    Panicked(String),
     /// The file is closed: it could not be opened again after a fault.
     Closed,
 }
@@ -24,7 +24,7 @@ impl Fault {
     /// Whether the storage engine refuses further work until the file is opened again.
     pub(super) const fn needs_reopening(&self) -> bool {
         match self {
-            Self::Storage(_) | Self::Panicked | Self::Closed => true,
+            Self::Storage(_) | Self::Panicked(_) | Self::Closed => true,
             Self::Damaged(_) => false,
         }
     }
@@ -46,7 +46,7 @@ impl std::fmt::Display for Fault {
         match self {
             Self::Storage(error) => write!(f, "{error}"),
             Self::Damaged(reason) => f.write_str(reason),
-            Self::Panicked => f.write_str("the storage engine panicked; the file may be damaged"),
+            Self::Panicked(message) => write!(f, "the storage engine panicked: {message}"),
             Self::Closed => f.write_str("the file could not be opened again after a fault"),
         }
     }

@@ -142,12 +142,6 @@ impl Day {
     }
 }
 
-impl fmt::Display for Day {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the day before {}", self.ends())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,9 @@
 //! Computes a row of an account, key or job after a change, or why the change is refused. Both engines use it.
 
 use super::{
-    Account, AccountModel, ChangeError, Day, Job, JobChange, JobEnd, JobResult, JobState, Key, KeyChange, KeyHash,
-    KeyUpdate, KeyUse, Plan, PreviousSecret, Usage, Webhook,
+    Account, AccountModel, Bill, ChangeError, Day, Job, JobChange, JobEnd, JobResult, JobState, Key, KeyChange,
+    KeyHash, KeyUpdate, KeyUse, Plan, PreviousSecret, Usage, Webhook,
 };
-
-/// What a job that ended with a result adds to the usage of its account and key.
-pub(super) type JobBill = (Usage, KeyUse);
 
 /// An account after [`Change::SetAccount`](super::Change::SetAccount).
 pub(super) fn account_after(
@@ -43,7 +40,7 @@ pub(super) fn key_after(hash: KeyHash, key: Key, change: KeyChange) -> Result<(K
 }
 
 /// A job after a change, with its bill; `None` where it is removed.
-pub(super) fn job_after(job: Job, change: JobChange) -> Result<Option<(Job, Option<JobBill>)>, ChangeError> {
+pub(super) fn job_after(job: Job, change: JobChange) -> Result<Option<(Job, Option<Bill>)>, ChangeError> {
     let is_final = job.state.is_final();
     let is_allowed = match change {
         JobChange::Start { .. } => job.state == JobState::Queued,
@@ -66,10 +63,17 @@ pub(super) fn job_after(job: Job, change: JobChange) -> Result<Option<(Job, Opti
                     let milliseconds = (result.seconds() * 1000.0).round() as u64;
                     // A day of the month that the reservation is in.
                     let by = KeyUse { key_id: job.key_id.clone(), day: Day::of(job.created_at), milliseconds };
-                    bill = usage.map(|usage| (usage, by));
+                    bill = usage.map(|Usage { images, microdollars }| Bill {
+                        account: job.account.clone(),
+                        month: job.month,
+                        images,
+                        microdollars,
+                        request: None,
+                        by: Some(by),
+                    });
                     Job { state: JobState::Done, progress: 100, result: Some(result), warnings, ..job }
                 }
-                JobEnd::Failed { error, progress } | JobEnd::Cancelled { error, progress } => {
+                JobEnd::Failed { error, progress } => {
                     Job { state: JobState::Failed, progress, error: Some(error), ..job }
                 }
             }

@@ -4,9 +4,9 @@
 //! written atomically and deleted when the daemon ends. One left behind by a killed daemon is deleted by the next one as soon
 //! as that has the store: commands read the file while the store is locked, and its address may be another program's by then.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::token::AdminToken;
 
 /// Address and token of a daemon's admin interface.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdminEndpoint {
     /// Where it listens, as seen from the same machine.
     pub address: SocketAddr,
@@ -26,12 +26,6 @@ pub struct AdminEndpoint {
 #[derive(Debug)]
 pub struct PublishedEndpoint {
     path: PathBuf,
-}
-
-#[derive(Serialize, Deserialize)]
-struct EndpointFile {
-    address: SocketAddr,
-    token: String,
 }
 
 impl AdminEndpoint {
@@ -46,8 +40,7 @@ impl AdminEndpoint {
     /// # Errors
     /// When there is none, or it cannot be read.
     pub fn read(data_dir: &Path) -> io::Result<Self> {
-        let EndpointFile { address, token } = serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?;
-        Ok(Self { address, token: AdminToken::from_file(token) })
+        Ok(serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?)
     }
 
     /// Deletes the file of a daemon that was killed. Call it once the store is open.
@@ -55,7 +48,10 @@ impl AdminEndpoint {
     /// # Errors
     /// When it cannot be deleted.
     pub fn remove_stale(data_dir: &Path) -> io::Result<()> {
-        remove_if_there(&Self::file_in(data_dir))
+        match fs::remove_file(Self::file_in(data_dir)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Writes the file, replacing one of an earlier run. Call it once the listener is bound to `address`.
@@ -64,27 +60,12 @@ impl AdminEndpoint {
     /// When the data directory cannot be written.
     pub fn publish(self, data_dir: &Path) -> io::Result<PublishedEndpoint> {
         let path = Self::file_in(data_dir);
-        let fresh = data_dir.join("admin.token.new");
-        let content = serde_json::to_vec(&EndpointFile {
-            address: loopback_if_unspecified(self.address),
-            token: self.token.expose().to_owned(),
-        })?;
-        // A new file, so that the mode below applies: opening an existing file would keep its mode.
-        remove_if_there(&fresh)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&fresh)?.write_all(&content)?;
-        fs::rename(&fresh, &path)?;
+        let endpoint = Self { address: loopback_if_unspecified(self.address), ..self };
+        // A temporary file is readable by its owner only, and so is the file.
+        let mut fresh = tempfile::Builder::new().prefix("admin.token.").tempfile_in(data_dir)?;
+        fresh.write_all(&serde_json::to_vec(&endpoint)?)?;
+        fresh.persist(&path)?;
         Ok(PublishedEndpoint { path })
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -97,13 +78,11 @@ impl Drop for PublishedEndpoint {
 }
 
 /// Replaces an unspecified listening address by the loopback address.
-fn loopback_if_unspecified(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-    };
-    SocketAddr::new(ip, address.port())
+fn loopback_if_unspecified(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    address
 }
 
 #[cfg(test)]
@@ -139,10 +118,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let address = "127.0.0.1:1".parse().expect("an address");
-        for name in ["admin.token", "admin.token.new"] {
-            fs::write(folder.path().join(name), "left over").expect("the folder is writable");
-            fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o644)).expect("it is ours");
-        }
+        let older = AdminEndpoint::file_in(folder.path());
+        fs::write(&older, "left over").expect("the folder is writable");
+        fs::set_permissions(&older, fs::Permissions::from_mode(0o644)).expect("it is ours");
         let _published =
             AdminEndpoint { address, token: AdminToken::generate() }.publish(folder.path()).expect("writable");
         let mode = fs::metadata(AdminEndpoint::file_in(folder.path())).expect("just written").permissions().mode();

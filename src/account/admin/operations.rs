@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::reply::{Reply, account_json, invalid_restriction, invalid_text, key_json, method_not_allowed};
+use super::reply::{Reply, account_json, invalid_value, key_json, method_not_allowed};
 use super::request::{
     AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional,
 };
@@ -54,12 +54,12 @@ async fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
 
 async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewKeyBody = parse_optional(body)?;
-    let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
-    let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
+    let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_value("account", &error))?;
+    let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_value("label", &error))?;
     let restrictions = KeyRestrictions {
         expires_at: expiry(new.expires_in.as_deref(), new.expires_at.as_deref())?,
         images_per_month: new.images_per_month,
-        scopes: Scopes::of(&new.scopes).map_err(|error| invalid_restriction("scopes", &error))?,
+        scopes: Scopes::of(&new.scopes).map_err(|error| invalid_value("scopes", &error))?,
     };
     if restrictions.expires_at.is_some_and(|at| at <= UnixSeconds::now()) {
         return Err(Reply::invalid(Some("expires_at"), "`expires_at` has passed"));
@@ -73,7 +73,7 @@ async fn change_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> 
     let never = expires_in.is_none() && expires_at == Some(None);
     let expires_at = expiry(expires_in.as_deref(), expires_at.flatten().as_deref())?.map(Some);
     let scopes = scopes.map(|scopes| Scopes::of(&scopes.unwrap_or_default())).transpose();
-    let scopes = scopes.map_err(|error| invalid_restriction("scopes", &error))?.map(Scopes::into_names);
+    let scopes = scopes.map_err(|error| invalid_value("scopes", &error))?.map(Scopes::into_names);
     let update = KeyUpdate { expires_at: expires_at.or(never.then_some(None)), images_per_month, scopes };
     if update == KeyUpdate::default() {
         let message = "nothing to change (expected `expires_in`, `expires_at`, `images_per_month` or `scopes`)";
@@ -92,13 +92,13 @@ fn expiry(duration: Option<&str>, time: Option<&str>) -> Result<Option<UnixSecon
         (None, Some(time)) => ("expires_at", parse_time(time)),
         (None, None) => return Ok(None),
     };
-    read.map(Some).map_err(|error| invalid_restriction(param, &error))
+    read.map(Some).map_err(|error| invalid_value(param, &error))
 }
 
 async fn rotate_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
     let RotateBody { keep_old_for } = parse_optional(body)?;
     let keep_until = keep_old_for.map(|duration| parse_duration(&duration, UnixSeconds::now())).transpose();
-    let keep_until = keep_until.map_err(|error| invalid_restriction("keep_old_for", &error))?;
+    let keep_until = keep_until.map_err(|error| invalid_value("keep_old_for", &error))?;
     Ok(reply_with_secret(&keys.rotate(id, keep_until).await?))
 }
 
@@ -120,7 +120,7 @@ async fn list_accounts(keys: &Keys) -> Result<Reply, Reply> {
 
 async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewAccountBody = parse(body)?;
-    let name = AccountName::try_from(new.name.as_str()).map_err(|error| invalid_text("name", error))?;
+    let name = AccountName::try_from(new.name.as_str()).map_err(|error| invalid_value("name", &error))?;
     Ok(Reply::new(
         StatusCode::CREATED,
         account_json(&keys.create_account(name, new.plan, new.generates, new.model.0).await?),

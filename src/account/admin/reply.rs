@@ -1,9 +1,10 @@
 //! Replies of the admin interface: HTTP status and JSON body, errors included.
 
+use std::fmt::Display;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::account::{InvalidRestriction, InvalidText};
 use crate::store::{Account, ChangeError, Key, OpenError};
 use crate::telemetry::with_causes;
 
@@ -81,11 +82,7 @@ impl From<ChangeError> for Reply {
     }
 }
 
-pub(super) fn invalid_text(param: &str, error: InvalidText) -> Reply {
-    Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
-}
-
-pub(super) fn invalid_restriction(param: &str, error: &InvalidRestriction) -> Reply {
+pub(super) fn invalid_value(param: &str, error: &impl Display) -> Reply {
     Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
 }
 

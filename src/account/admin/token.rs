@@ -1,9 +1,12 @@
 //! The random bearer token that protects the admin interface of one run of the daemon.
 
+use serde::{Deserialize, Serialize};
+
 use crate::account::api_key::{random_text, same_secret};
 
-/// The bearer token of the admin interface; `Debug` hides it.
-#[derive(Clone)]
+/// The bearer token of the admin interface; `Debug` hides it, the discovery file has it.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct AdminToken(String);
 
 impl AdminToken {
@@ -11,11 +14,6 @@ impl AdminToken {
     #[must_use]
     pub fn generate() -> Self {
         Self(random_text(43))
-    }
-
-    /// The token read from a discovery file.
-    pub(super) const fn from_file(token: String) -> Self {
-        Self(token)
     }
 
     pub(super) fn expose(&self) -> &str {

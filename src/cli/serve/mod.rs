@@ -43,9 +43,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// Disk space reserved for the store's growth: some ten thousand billing records.
-const STORE_RESERVE_BYTES: u64 = 16 << 20;
-
 /// How long a daemon waits at its start for a command that has the store's file open, such as `backdrop keys`, and how often it
 /// tries.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -360,7 +357,7 @@ async fn open_file(config: &Config) -> Result<Store, Failure> {
     loop {
         let path = file.clone();
         let free_images = config.limits.free_images_per_month;
-        let open = move || Store::file(RedbStore::open_with_reserve(&path, STORE_RESERVE_BYTES)?, free_images);
+        let open = move || Store::file(RedbStore::open(&path)?, free_images);
         match tokio::task::spawn_blocking(open).await? {
             Err(error @ OpenError::Locked { .. }) if began.elapsed() < STORE_TIMEOUT => {
                 if !is_reported {

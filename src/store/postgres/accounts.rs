@@ -83,7 +83,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             add_account(&**on, &account).await?;
             rows.accounts.push(account);
             if let Some((hash, key)) = first_key {
-                rows.append(create_key(on, hash, key).await?);
+                rows.keys.push(create_key(on, hash, key).await?);
             }
         }
         Change::SetAccount { account, plan, generates, model } => {
@@ -93,7 +93,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
         }
         Change::CreateKey { hash, key } => {
             lock_account(on, &key.account).await?;
-            rows = create_key(on, hash, key).await?;
+            rows.keys.push(create_key(on, hash, key).await?);
         }
         Change::Key { id, change } => {
             let text = "SELECT hash, record, last_used_at FROM keys WHERE id = $1 FOR UPDATE";
@@ -121,13 +121,9 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             }
         }
         Change::CountGenerated { day, at_most } => {
-            let counted = lock_generated(on).await?.taken(day, at_most)?;
-            put_generated(on, counted).await?;
+            put_generated(on, lock_generated(on).await?.taken(day, at_most)?).await?;
         }
-        Change::ReturnGenerated { day } => {
-            let counted = lock_generated(on).await?.returned(day);
-            put_generated(on, counted).await?;
-        }
+        Change::ReturnGenerated { day } => put_generated(on, lock_generated(on).await?.returned(day)).await?,
         // By the admissions.
         Change::TouchKeys { .. } => {}
         Change::ForgetKeyDays { before } => {
@@ -152,18 +148,19 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
 }
 
 /// The account of this name, locked until the end of the transaction, or a refusal.
-async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, Refusal> {
+pub(super) async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, Refusal> {
     let found = row(on, "SELECT record FROM accounts WHERE name = $1 FOR NO KEY UPDATE", &[&name]).await?;
     Ok(account(&found.ok_or_else(|| ChangeError::NoSuchAccount(name.to_owned()))?, 0)?)
 }
 
-async fn create_key(on: &Transaction<'_>, hash: KeyHash, key: Key) -> Result<Rows, Refusal> {
+/// Adds a key, unless its hash or id exists already.
+pub(super) async fn create_key(on: &Transaction<'_>, hash: KeyHash, key: Key) -> Result<(KeyHash, Key), Refusal> {
     let text = "SELECT 1 FROM keys WHERE id = $1 OR hash = $2";
     if row(on, text, &[&key.id, &hash.0.as_slice()]).await?.is_some() {
         return Err(ChangeError::KeyExists.into());
     }
     put_new_key(on, hash, &key).await?;
-    Ok(Rows { keys: vec![(hash, key)], ..Rows::default() })
+    Ok((hash, key))
 }
 
 /// Writes a key, whose hash another key may have got in the meantime.
@@ -175,7 +172,7 @@ async fn put_new_key(on: &Transaction<'_>, hash: KeyHash, key: &Key) -> Result<(
 }
 
 /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time. The account is locked.
-async fn put_preset(on: &Transaction<'_>, new: Preset) -> Result<Preset, Refusal> {
+pub(super) async fn put_preset(on: &Transaction<'_>, new: Preset) -> Result<Preset, Refusal> {
     let Preset { account, id, name, .. } = &new;
     let text = "SELECT 1 FROM presets WHERE account = $1 AND name = $2 AND id <> $3";
     if row(on, text, &[account, name, id]).await?.is_some() {

@@ -138,6 +138,9 @@ const JOBS: &str = "SELECT j.id, j.state, j.source, j.destination, j.report, \
        AND ((extract(epoch FROM j.created_at) * 1000)::bigint, j.id) < ($3, $4) \
      ORDER BY created_ms DESC, j.id DESC LIMIT $5";
 
+/// No id sorts behind it.
+const LAST_ID: &str = "\u{10ffff}";
+
 impl BulkQueue {
     /// Begins a run for a key that has fewer than `at_most` runs, or continues one that ended without its report.
     ///
@@ -187,7 +190,7 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn job(&self, key_id: &str, id: &str) -> Result<Option<BulkJob>, OpenError> {
-        Ok(self.jobs_of(key_id, Some(id), None, 1).await?.pop())
+        Ok(self.database.read(JOBS, &[&key_id, &id, &i64::MAX, &LAST_ID, &1_i64], job_of).await?.pop())
     }
 
     /// Up to `limit` runs of a key, newest first, after the creation in milliseconds and the id `after`.
@@ -200,19 +203,8 @@ impl BulkQueue {
         after: Option<(i64, &str)>,
         limit: usize,
     ) -> Result<Vec<BulkJob>, OpenError> {
-        self.jobs_of(key_id, None, after, limit).await
-    }
-
-    async fn jobs_of(
-        &self,
-        key_id: &str,
-        id: Option<&str>,
-        after: Option<(i64, &str)>,
-        limit: usize,
-    ) -> Result<Vec<BulkJob>, OpenError> {
-        // No id and no time sorts behind these.
-        let (created_ms, last) = after.unwrap_or((i64::MAX, "\u{10ffff}"));
-        self.database.read(JOBS, &[&key_id, &id, &created_ms, &last, &limit_of(limit)], job_of).await
+        let (created_ms, last) = after.unwrap_or((i64::MAX, LAST_ID));
+        self.database.read(JOBS, &[&key_id, &None::<&str>, &created_ms, &last, &limit_of(limit)], job_of).await
     }
 
     /// Claims the lead of a run that no daemon leads: of the key with the fewest led runs, the oldest. Runs in `excluded` are left

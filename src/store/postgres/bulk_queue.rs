@@ -10,12 +10,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::database::{self, Database};
 use super::error::DatabaseError;
-use super::rows::{Parameters, count, execute, row, stored};
+use super::rows::{Parameters, count, execute, stored};
 use crate::store::OpenError;
 
 /// How long a claim lasts after its last heartbeat.
@@ -198,19 +197,15 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn add_chunk(&self, run: &str, lister: i64, chunk: &NewChunk) -> Result<bool, OpenError> {
-        transaction!(self, on, {
-            if !may_list(&on, run, lister).await? {
-                return Ok(false);
-            }
-            let state = if chunk.tasks.is_some() { "queued" } else { "done" };
-            let tasks = chunk.tasks.as_deref().unwrap_or_default();
-            let finished = if chunk.tasks.is_some() { 0 } else { i64::from(chunk.objects) };
-            let text = "INSERT INTO bulk_chunks (run, number, state, objects, tasks, finished, report) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run, number) DO NOTHING";
-            let objects = i64::from(chunk.objects);
-            execute(&on, text, &[&run, &chunk.number, &state, &objects, &tasks, &finished, &chunk.report]).await?;
-            Ok(true)
-        })
+        let NewChunk { number, objects, tasks, report } = chunk;
+        let (state, finished) = if tasks.is_some() { ("queued", 0) } else { ("done", i64::from(*objects)) };
+        // The run stays as it is until the chunk is there. One that was added already counts as added.
+        let text = "INSERT INTO bulk_chunks (run, number, state, objects, tasks, finished, report) \
+             SELECT id, $3::bigint, $4::text, $5::bigint, $6::text, $7::bigint, $8::bytea FROM bulk_runs \
+             WHERE id = $1 AND lister = $2 AND state <> 'cancelled' FOR SHARE \
+             ON CONFLICT (run, number) DO UPDATE SET number = excluded.number";
+        let (objects, tasks) = (i64::from(*objects), tasks.as_deref().unwrap_or_default());
+        Ok(self.execute(text, &[&run, &lister, number, &state, &objects, &tasks, &finished, report]).await? > 0)
     }
 
     /// Records that all objects of a run are in chunks, except for those that were `skipped` or `ignored`; false as in
@@ -219,14 +214,9 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn end_listing(&self, run: &str, lister: i64, skipped: u64, ignored: u64) -> Result<bool, OpenError> {
-        transaction!(self, on, {
-            let is_allowed = may_list(&on, run, lister).await?;
-            if is_allowed {
-                let text = "UPDATE bulk_runs SET is_listed = true, skipped = $2, ignored = $3 WHERE id = $1";
-                execute(&on, text, &[&run, &stored(skipped), &stored(ignored)]).await?;
-            }
-            Ok(is_allowed)
-        })
+        let text = "UPDATE bulk_runs SET is_listed = true, skipped = $3, ignored = $4 \
+             WHERE id = $1 AND lister = $2 AND state <> 'cancelled'";
+        Ok(self.execute(text, &[&run, &lister, &stored(skipped), &stored(ignored)]).await? > 0)
     }
 
     /// Chunks of a run from a number on, at most `limit`.
@@ -297,16 +287,7 @@ impl BulkQueue {
         claim: &ChunkClaim,
         progress: &ChunkProgress,
     ) -> Result<Option<BulkRunState>, OpenError> {
-        let text = "UPDATE bulk_chunks c SET lease_until = now() + make_interval(secs => $4), \
-               report = $5, finished = $6 \
-             FROM bulk_runs r \
-             WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state = 'claimed' AND r.id = c.run \
-               AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
-             RETURNING r.state";
-        let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
-        let (lease, finished) = (BULK_LEASE.as_secs_f64(), stored(progress.finished));
-        let parameters: Parameters<'_> = &[run, chunk, attempt, &lease, &progress.report, &finished, run_began_us];
-        Ok(self.database.read(text, parameters, |row| state_of(row.get(0))).await?.pop())
+        self.record(claim, progress, "claimed").await
     }
 
     /// Ends a claim with its last progress; false where another worker has the chunk now, or the run was removed: nothing was
@@ -315,20 +296,33 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn end(&self, claim: &ChunkClaim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
-        // A chunk that this very claim ended already, with an answer that was lost, matches too.
-        let text = "UPDATE bulk_chunks c SET state = $4, owner = NULL, lease_until = NULL, \
-               report = $5, finished = $6 \
-             FROM bulk_runs r \
-             WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state IN ('claimed', $4) AND r.id = c.run \
-               AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7";
         let state = match end {
             ChunkEnd::Done => "done",
             ChunkEnd::Released => "queued",
         };
-        let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
-        let finished = stored(progress.finished);
-        let parameters: Parameters<'_> = &[run, chunk, attempt, &state, &progress.report, &finished, run_began_us];
-        Ok(self.execute(text, parameters).await? > 0)
+        Ok(self.record(claim, progress, state).await?.is_some())
+    }
+
+    /// Stores the progress of a claim, and the state of its chunk: a lease has only a claimed one. Returns the state of the run.
+    async fn record(
+        &self,
+        claim: &ChunkClaim,
+        progress: &ChunkProgress,
+        state: &str,
+    ) -> Result<Option<BulkRunState>, OpenError> {
+        // A chunk that this very claim ended already, with an answer that was lost, matches too.
+        let text = "UPDATE bulk_chunks c SET state = $4, report = $5, finished = $6, \
+               owner = CASE $4 WHEN 'claimed' THEN c.owner END, \
+               lease_until = CASE $4 WHEN 'claimed' THEN now() + make_interval(secs => $8) END \
+             FROM bulk_runs r \
+             WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state IN ('claimed', $4) AND r.id = c.run \
+               AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
+             RETURNING r.state";
+        let ChunkClaim { run, run_began_us, number, attempt, .. } = claim;
+        let (finished, lease) = (stored(progress.finished), BULK_LEASE.as_secs_f64());
+        let parameters: Parameters<'_> =
+            &[run, number, attempt, &state, &progress.report, &finished, run_began_us, &lease];
+        Ok(self.database.read(text, parameters, |row| state_of(row.get(0))).await?.pop())
     }
 
     /// A run as it was begun.
@@ -379,23 +373,11 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn set_state(&self, id: &str, to: BulkRunState) -> Result<Option<BulkRunState>, OpenError> {
-        transaction!(self, on, {
-            let text = "SELECT state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE";
-            let row = row(&on, text, &[&id, &REMOVED]).await?;
-            let Some(row) = row else { return Ok(None) };
-            let before = state_of(row.get(0))?;
-            if ![to, BulkRunState::Cancelled].contains(&before) {
-                execute(&on, "UPDATE bulk_runs SET state = $2 WHERE id = $1", &[&id, &to.name()]).await?;
-            }
-            Ok(Some(before))
-        })
+        let text = "WITH before AS (SELECT id, state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE) \
+             UPDATE bulk_runs r SET state = CASE before.state WHEN 'cancelled' THEN 'cancelled' ELSE $3 END \
+             FROM before WHERE r.id = before.id RETURNING before.state";
+        Ok(self.database.read(text, &[&id, &REMOVED, &to.name()], |row| state_of(row.get(0))).await?.pop())
     }
-}
-
-/// Whether `lister` may add chunks to a run until this transaction ends.
-async fn may_list(on: &Transaction<'_>, run: &str, lister: i64) -> Result<bool, DatabaseError> {
-    let text = "SELECT 1 FROM bulk_runs WHERE id = $1 AND lister = $2 AND state <> 'cancelled' FOR SHARE";
-    Ok(row(on, text, &[&run, &lister]).await?.is_some())
 }
 
 fn status_of(row: &Row) -> Result<BulkStatus, DatabaseError> {

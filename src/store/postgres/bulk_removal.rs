@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::bulk_queue::{BulkQueue, DELETE_REMOVED, MARK_REMOVED, REMOVED, transaction};
 use super::database;
 use super::error::DatabaseError;
-use super::rows::{execute, row, rows};
+use super::rows::{Parameters, execute, row, rows};
 use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::OpenError;
 
@@ -32,17 +32,11 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn remove_job(&self, key_id: &str, id: &str) -> Result<(), OpenError> {
-        let is_removed = transaction!(self, on, {
-            // As a creation, so that both lock run and job in one order.
-            row(&on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
-            let text = "DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') RETURNING 1";
-            let is_removed = row(&on, text, &[&key_id, &id]).await?.is_some();
-            if is_removed {
-                execute(&on, MARK_REMOVED, &[&id, &REMOVED]).await?;
-            }
-            Ok(is_removed)
-        })?;
-        if is_removed { self.delete_marked(id).await } else { Ok(()) }
+        let text = "DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') RETURNING id";
+        for id in self.remove_ended(text, &[&key_id, &id]).await? {
+            self.delete_marked(&id).await?;
+        }
+        Ok(())
     }
 
     /// Removes the jobs that ended longer than `age` ago, and all runs that are to be removed.
@@ -50,21 +44,27 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn remove_old_jobs(&self, age: Duration) -> Result<(), OpenError> {
-        let marked: Vec<String> = transaction!(self, on, {
-            // As a creation, so that both lock run and job in one order.
-            row(&on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
-            let text = "DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
-                 AND updated_at < now() - make_interval(secs => $1) RETURNING id";
-            for row in rows(&on, text, &[&age.as_secs_f64()]).await? {
-                execute(&on, MARK_REMOVED, &[&row.get::<_, &str>(0), &REMOVED]).await?;
-            }
-            let rows = rows(&on, "SELECT id FROM bulk_runs WHERE lister = $1", &[&REMOVED]).await?;
-            Ok(rows.iter().map(|row| row.get(0)).collect())
-        })?;
-        for id in &marked {
-            self.delete_marked(id).await?;
+        let text = "DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
+             AND updated_at < now() - make_interval(secs => $1) RETURNING id";
+        self.remove_ended(text, &[&age.as_secs_f64()]).await?;
+        let text = "SELECT id FROM bulk_runs WHERE lister = $1";
+        for id in self.database.read(text, &[&REMOVED], |row| Ok(row.get::<_, String>(0))).await? {
+            self.delete_marked(&id).await?;
         }
         Ok(())
+    }
+
+    /// Removes jobs by a statement that returns their ids, and marks their runs in its transaction. Returns the ids.
+    async fn remove_ended(&self, text: &'static str, parameters: Parameters<'_>) -> Result<Vec<String>, OpenError> {
+        transaction!(self, on, {
+            // As a creation, so that both lock run and job in one order.
+            row(&on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
+            let removed: Vec<String> = rows(&on, text, parameters).await?.iter().map(|row| row.get(0)).collect();
+            for id in &removed {
+                execute(&on, MARK_REMOVED, &[id, &REMOVED]).await?;
+            }
+            Ok(removed)
+        })
     }
 
     /// Deletes a marked run, its chunks first. One that was begun anew meanwhile is left alone.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -137,7 +137,12 @@ impl fmt::Debug for PostgresServer {
 }
 
 impl PostgresServer {
-    pub(super) fn new(url: &str, config: &StoreConfig) -> Result<Self, ServerError> {
+    /// The database that a configuration names; `None` where it names none. Connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the URL is invalid, or the file of certificates cannot be read.
+    pub fn configured(config: &StoreConfig) -> Result<Option<Self>, ServerError> {
+        let Some(url) = &config.url else { return Ok(None) };
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         if let Some(path) = &config.ca_file {
             let wrong = |reason: String| ServerError::Certificates { path: path.clone(), reason };
@@ -155,7 +160,7 @@ impl PostgresServer {
         let config = address(url).map_err(ServerError::Url)?;
         let name = name_of(&config);
         let (tls, migrations) = (MakeRustlsConnect::new(tls), Migrations::default());
-        Ok(Self { config, tls, name, migrations })
+        Ok(Some(Self { config, tls, name, migrations }))
     }
 
     /// The server and database for messages, without user and password.
@@ -165,10 +170,10 @@ impl PostgresServer {
     }
 
     /// A connection that no pool has, for upgrades and transfers.
-    pub(super) async fn connect(&self) -> Result<Client, DatabaseError> {
+    pub(super) async fn connect(&self) -> Result<ClientWrapper, DatabaseError> {
         let (client, socket) = self.config.connect(self.tls.clone()).await.map_err(DatabaseError::away)?;
         // The calls that wait for an answer have its error.
-        tokio::spawn(socket);
+        let client = ClientWrapper::new(client, tokio::spawn(async { drop(socket.await) }));
         client.batch_execute(SESSION).await?;
         Ok(client)
     }
@@ -259,7 +264,7 @@ mod tests {
         let config = StoreConfig { url: Some("postgres://u:hush@db.example/backdrop".into()), ca_file: None };
         assert!(config.validate().is_empty());
         let shown = format!("{config:?} {}", serde_json::to_string(&config).expect("plain"));
-        let server = PostgresServer::new(config.url.as_deref().expect("set"), &config).expect("an address");
+        let server = PostgresServer::configured(&config).expect("an address").expect("it names one");
         assert!(!format!("{shown} {server:?}").contains("hush"), "{shown}");
         assert_eq!(server.name(), "postgres://db.example/backdrop");
     }

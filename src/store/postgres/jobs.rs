@@ -15,7 +15,7 @@ use super::rows::{Parameters, count, execute, job, limit_of, put_job, row, rows,
 use crate::store::transitions::job_after;
 use crate::store::unreadable_jobs::report_unreadable;
 use crate::store::{
-    ChangeError, ClaimedJob, Job, JobChange, JobHeartbeat, JobState, KeyUse, OpenError, Renewal, Rows, UnixSeconds,
+    Bill, ChangeError, ClaimedJob, Job, JobChange, JobHeartbeat, JobState, OpenError, Renewal, Rows, UnixSeconds,
 };
 
 /// How long a claim of a job lasts after its last renewal.
@@ -190,14 +190,8 @@ pub(super) async fn create_job(
     if refusal.as_deref() == Some("account") {
         return Err(ChangeError::NoSuchAccount(job.account.clone()).into());
     }
-    if row(on, "SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await?.is_some() {
-        return Err(ChangeError::JobExists(job.id.clone()).into());
-    }
     // Before the limit: a repeated request is refused with the id of its first job even at the limit.
-    let text = "SELECT id FROM jobs WHERE key_id = $1 AND name = $2";
-    if let Some(row) = row(on, text, &[&job.key_id, &job.name]).await? {
-        return Err(ChangeError::JobNameTaken(row.get(0)).into());
-    }
+    check_new_job(on, job).await?;
     let text = "SELECT id, record, progress FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
     let count = rows(on, text, &[&job.key_id]).await?.iter().filter_map(readable).count();
     if count >= at_most {
@@ -207,6 +201,18 @@ pub(super) async fn create_job(
         return Err(refused(&refusal, &job.account).into());
     }
     Ok(put_job(&**on, job).await?)
+}
+
+/// Refuses a job whose id or name exists already.
+pub(super) async fn check_new_job(on: &Transaction<'_>, job: &Job) -> Result<(), Refusal> {
+    if row(on, "SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await?.is_some() {
+        return Err(ChangeError::JobExists(job.id.clone()).into());
+    }
+    let text = "SELECT id FROM jobs WHERE key_id = $1 AND name = $2";
+    match row(on, text, &[&job.key_id, &job.name]).await? {
+        Some(row) => Err(ChangeError::JobNameTaken(row.get(0)).into()),
+        None => Ok(()),
+    }
 }
 
 /// Changes a job: with `attempt` as this claim, which is refused where another one has the job.
@@ -225,11 +231,11 @@ pub(super) async fn change_job(
         execute(on, "DELETE FROM jobs WHERE id = $1", &[&id]).await?;
         return Ok(Rows::default());
     };
-    if let Some((more, KeyUse { key_id, day, milliseconds })) = bill {
+    if let Some(Bill { account, month, images, microdollars, by: Some(by), .. }) = bill {
         let text = "SELECT add_usage($1, $2, $3, $4, $5, $6, $7)";
-        let (month, day) = (i64::from(job.month.0), i64::from(day.0));
-        let [images, milliseconds, microdollars] = [more.images, milliseconds, more.microdollars].map(stored);
-        row(on, text, &[&job.account, &month, &key_id, &day, &images, &milliseconds, &microdollars]).await?;
+        let (month, day) = (i64::from(month.0), i64::from(by.day.0));
+        let [images, milliseconds, microdollars] = [images, by.milliseconds, microdollars].map(stored);
+        row(on, text, &[&account, &month, &by.key_id, &day, &images, &milliseconds, &microdollars]).await?;
     }
     put_job(&**on, &job).await?;
     Ok(Rows { jobs: vec![job], ..Rows::default() })

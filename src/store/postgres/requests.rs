@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
 
 use super::database::Database;
 use super::error::{DatabaseError, Refusal};
@@ -108,49 +109,36 @@ impl Database {
         lasts: Duration,
     ) -> Result<Option<Claim>, OpenError> {
         let (database, account, key) = (self.clone(), account.to_owned(), key.to_owned());
-        let claimed = tokio::spawn(async move { database.claim_row(account, key, fingerprint, now, lasts).await });
-        claimed.await.expect("the statement does not panic, and nothing aborts it")
-    }
-
-    async fn claim_row(
-        &self,
-        account: String,
-        key: String,
-        fingerprint: [u8; 32],
-        now: UnixSeconds,
-        lasts: Duration,
-    ) -> Result<Option<Claim>, OpenError> {
-        let owner: i64 = rand::random();
-        let (oldest, seconds) = (now.0.saturating_sub(REQUEST_SECONDS), (lasts + CLAIM_MARGIN).as_secs_f64());
-        let text = "SELECT state, billed FROM claim($1, $2, $3, $4, $5, $6)";
-        let parameters: Parameters<'_> = &[&account, &key, &fingerprint.as_slice(), &owner, &seconds, &oldest];
-        let claimed =
-            self.read(text, parameters, |row| Ok((row.get::<_, String>(0), row.get::<_, Option<Vec<u8>>>(1))));
-        let (state, record) = claimed.await?.pop().unwrap_or_default();
-        let billed = record
-            .as_deref()
-            .map(RequestRecord::decode)
-            .transpose()
-            .map_err(|error| DatabaseError::unreadable("a request", &error).into_open_error(self.name()));
-        // Dropped where the key is not needed.
-        let claim = (state == "taken").then(|| RowClaim {
-            database: self.clone(),
-            account,
-            key: key.clone(),
-            owner,
-            billed: Mutex::new(record),
-            is_over: AtomicBool::new(false),
+        let claimed = tokio::spawn(async move {
+            let owner: i64 = rand::random();
+            let (oldest, seconds) = (now.0.saturating_sub(REQUEST_SECONDS), (lasts + CLAIM_MARGIN).as_secs_f64());
+            let text = "SELECT state, billed FROM claim($1, $2, $3, $4, $5, $6)";
+            let parameters: Parameters<'_> = &[&account, &key, &fingerprint.as_slice(), &owner, &seconds, &oldest];
+            let row = |row: &Row| Ok((row.get::<_, String>(0), row.get::<_, Option<Vec<u8>>>(1)));
+            let (state, record) = database.read(text, parameters, row).await?.pop().unwrap_or_default();
+            let billed = record.as_deref().map(RequestRecord::decode).transpose();
+            // Dropped where the key is not needed.
+            let claim = (state == "taken").then(|| RowClaim {
+                database: database.clone(),
+                account,
+                key: key.clone(),
+                owner,
+                billed: Mutex::new(record),
+                is_over: AtomicBool::new(false),
+            });
+            let unreadable = |error| DatabaseError::unreadable("a request", &error).into_open_error(database.name());
+            let billed = billed.map_err(unreadable)?.map(Record::latest);
+            if let Some(outcome) = billed.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
+                return Ok(Some(outcome));
+            }
+            Ok(match claim {
+                Some(claim) => Some(Claim::New(ClaimGuard::new(&key, fingerprint, now, billed, Hold::Row(claim)))),
+                // A part of this request is billed, so the other claim is a wrong request's, which ends at once.
+                None if state == "other" && billed.is_none() => Some(Claim::Conflict),
+                None => None,
+            })
         });
-        let billed = billed?.map(Record::latest);
-        if let Some(outcome) = billed.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
-            return Ok(Some(outcome));
-        }
-        Ok(match claim {
-            Some(claim) => Some(Claim::New(ClaimGuard::new(&key, fingerprint, now, billed, Hold::Row(claim)))),
-            // A part of this request is billed, so the other claim is a wrong request's, which ends at once.
-            None if state == "other" && billed.is_none() => Some(Claim::Conflict),
-            None => None,
-        })
+        claimed.await.expect("the statement does not panic, and nothing aborts it")
     }
 
     /// Bills pictures of a request.

@@ -51,24 +51,21 @@ pub(super) async fn leave(client: &Client) {
     drop(client.batch_execute("SELECT pg_advisory_unlock_all()").await);
 }
 
-/// Applies the migrations that a database lacks; false where others use it in a way that does not allow that.
-pub(super) async fn upgrade(migrations: &Migrations, client: &mut Client) -> Result<bool, DatabaseError> {
+/// Applies the migrations that a database lacks. [`DatabaseError::Locked`] where others use it in a way that does not allow that.
+pub(super) async fn upgrade(migrations: &Migrations, client: &mut Client) -> Result<(), DatabaseError> {
     let missing = migrations.missing(schema_of(client).await?);
     if missing.is_empty() {
-        return Ok(true);
+        return Ok(());
     }
     if missing.iter().all(|migration| migration.is_additive) {
-        return match apply_missing(migrations, client, SHORT_LOCK_TIMEOUT).await {
-            Err(DatabaseError::Locked) => Ok(false),
-            applied => applied.map(|()| true),
-        };
+        return apply_missing(migrations, client, SHORT_LOCK_TIMEOUT).await;
     }
     if !take_alone(client).await? {
-        return Ok(false);
+        return Err(DatabaseError::Locked);
     }
     let applied = apply_missing_alone(migrations, client).await;
     leave(client).await;
-    applied.map(|()| true)
+    applied
 }
 
 /// Applies the missing migrations. Needs the database alone.

@@ -1,7 +1,7 @@
 //! Opens a configured database for a daemon or a command.
 
 use super::bulk_queue::BulkQueue;
-use super::connect::{PostgresServer, ServerError, StoreConfig};
+use super::connect::PostgresServer;
 use super::database::Database;
 use super::error::DatabaseError;
 use super::migrations::Migration;
@@ -12,14 +12,6 @@ use crate::store::OpenError;
 const CONNECTIONS: usize = 16;
 
 impl PostgresServer {
-    /// The database that a configuration names; `None` where it names none. Connects to nothing yet.
-    ///
-    /// # Errors
-    /// When the URL is invalid, or the file of certificates cannot be read.
-    pub fn configured(config: &StoreConfig) -> Result<Option<Self>, ServerError> {
-        config.url.as_ref().map(|url| Self::new(url, config)).transpose()
-    }
-
     /// This database as the next version opens it, with a further migration: for tests of updates.
     #[must_use]
     pub fn for_next_version(mut self, migration: &'static str, is_additive: bool) -> Self {
@@ -35,22 +27,18 @@ impl PostgresServer {
     /// others when it cannot be used, or is of a newer version on whose tables this one does not work.
     pub async fn open(&self, free_images_per_month: u64) -> Result<Database, OpenError> {
         let failed = |error: DatabaseError| error.into_open_error(self.name());
-        let locked = || OpenError::Locked { path: self.name().into() };
+        let refused = |error: DatabaseError| {
+            let is_locked = matches!(error, DatabaseError::Locked);
+            if is_locked { OpenError::Locked { path: self.name().into() } } else { failed(error) }
+        };
         let mut client = self.connect().await.map_err(failed)?;
-        if !upgrade(&self.migrations, &mut client).await.map_err(failed)? {
-            return Err(locked());
-        }
+        upgrade(&self.migrations, &mut client).await.map_err(refused)?;
         self.require_usable(&client).await?;
-        match enter(&client, &self.migrations).await {
-            Ok(()) => {
-                let database = Database::new(self.clone(), self.pool(CONNECTIONS), free_images_per_month);
-                // From here on a connection of the pool says that the database is in use.
-                drop(database.client().await.map_err(failed)?);
-                Ok(database)
-            }
-            Err(DatabaseError::Locked) => Err(locked()),
-            Err(error) => Err(failed(error)),
-        }
+        enter(&client, &self.migrations).await.map_err(refused)?;
+        let database = Database::new(self.clone(), self.pool(CONNECTIONS), free_images_per_month);
+        // From here on a connection of the pool says that the database is in use.
+        drop(database.client().await.map_err(failed)?);
+        Ok(database)
     }
 
     /// The queue of bulk runs, also while daemons use the database. Creates or upgrades the tables as far as others allow.
@@ -60,8 +48,11 @@ impl PostgresServer {
     pub async fn bulk_queue(&self) -> Result<BulkQueue, OpenError> {
         let failed = |error: DatabaseError| error.into_open_error(self.name());
         let mut client = self.connect().await.map_err(failed)?;
-        // Where others prevent it, the tables are refused.
-        upgrade(&self.migrations, &mut client).await.map_err(failed)?;
+        match upgrade(&self.migrations, &mut client).await {
+            // Where others prevent it, the tables are refused below.
+            Ok(()) | Err(DatabaseError::Locked) => {}
+            Err(error) => return Err(failed(error)),
+        }
         self.require_usable(&client).await?;
         Ok(Database::new(self.clone(), self.pool(CONNECTIONS), 0).bulk_queue())
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::Bound;
 
 use redb::{
-    Key, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, TableError, Value,
+    Key, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, TableError, TableHandle, Value,
     WriteTransaction,
 };
 
@@ -148,32 +148,35 @@ impl<S: Source> Jobs<S> {
         self.rows.get(id)?.ok_or_else(|| Fault::Damaged(format!("job {id} is in an index and not in the table")))
     }
 
-    /// By index: its name, whether a job belongs in it, and whether the job is in it.
-    pub(in crate::store) fn in_indexes(&self, job: &Job) -> Result<[(&'static str, bool, bool); INDEXES], Fault> {
+    /// By index: its name and length.
+    pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 5], Fault> {
+        Ok([
+            (JOB_QUEUE.name(), self.queue.len()?),
+            (KEY_JOBS.name(), self.listing.len()?),
+            (JOB_NAMES.name(), self.names.len()?),
+            (JOB_TIMES.name(), self.times.len()?),
+            (WEBHOOK_TIMES.name(), self.webhooks.len()?),
+        ])
+    }
+
+    /// In the order of [`Self::indexes`]: whether a job is in the index; `None` where it does not belong there.
+    pub(in crate::store) fn entries(&self, job: &Job) -> Result<[Option<bool>; 5], Fault> {
         let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
         let is_queued = |place| {
             let row = self.queue.get(place)?;
             Ok::<_, Fault>(row.is_some_and(|key_id| key_id.value() == job.key_id))
         };
         let is_named = |(key_id, name)| Ok::<_, Fault>(self.id_of(key_id, name)?.as_deref() == Some(job.id.as_str()));
+        let is_timed = |index: &S::Table<(i64, Text), ()>, at| Ok::<_, Fault>(index.get(at)?.is_some());
         Ok([
-            ("queue", queue.is_some(), queue.map(is_queued).transpose()?.unwrap_or(false)),
-            ("listing", true, self.listing.get(listing)?.is_some()),
-            ("names", name.is_some(), name.map(is_named).transpose()?.unwrap_or(false)),
-            ("times", due.is_some(), due.map(|at| self.times.get(at)).transpose()?.flatten().is_some()),
-            ("webhooks", webhook.is_some(), webhook.map(|at| self.webhooks.get(at)).transpose()?.flatten().is_some()),
+            queue.map(is_queued).transpose()?,
+            Some(self.listing.get(listing)?.is_some()),
+            name.map(is_named).transpose()?,
+            due.map(|at| is_timed(&self.times, at)).transpose()?,
+            webhook.map(|at| is_timed(&self.webhooks, at)).transpose()?,
         ])
     }
-
-    /// The number of rows of each index, in the order of [`Self::in_indexes`].
-    pub(in crate::store) fn index_lengths(&self) -> Result<[u64; INDEXES], Fault> {
-        let Self { queue, listing, names, times, webhooks, .. } = self;
-        Ok([queue.len()?, listing.len()?, names.len()?, times.len()?, webhooks.len()?])
-    }
 }
-
-/// The number of indexes.
-pub(in crate::store) const INDEXES: usize = 5;
 
 /// The keys of a job in the indexes, computed from the record alone, for writing and for the integrity check.
 struct IndexKeys<'a> {

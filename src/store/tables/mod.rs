@@ -16,16 +16,15 @@ mod usage;
 
 use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
 
-pub(super) use jobs::{INDEXES, Jobs};
+pub(super) use jobs::Jobs;
 use keys::Keys;
 pub(super) use meta::Meta;
 pub(super) use presets::Presets;
 use requests::Requests;
-use rows::{Bytes, KeyOf, Row, Source, Text};
-pub(super) use rows::{Records, read_row};
+use rows::{Bytes, Source, Text, read_row};
+pub(super) use rows::{KeyOf, Records, Row};
 
 use super::records::{AccountRecord, KeyDayRecord, UsageRecord};
-use super::storage_fault::Fault;
 
 /// The schema that this version writes, and the newest that it reads.
 ///
@@ -38,26 +37,6 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 
 /// Row of [`META`] that holds the schema of the file.
 pub(super) const META_SCHEMA: &str = "schema";
-
-/// All tables: the integrity check reports an unknown one.
-pub(super) const NAMES: [&str; 16] = [
-    "meta",
-    "accounts",
-    "keys",
-    "key_ids",
-    "presets",
-    "preset_names",
-    "usage",
-    "key_days",
-    "requests",
-    "request_times",
-    "jobs",
-    "job_queue",
-    "key_jobs",
-    "job_names",
-    "job_times",
-    "webhook_times",
-];
 
 /// All tables, of a write transaction or of a reader's snapshot.
 pub(super) struct Tables<S: Source> {
@@ -90,19 +69,6 @@ impl<S: Source> Tables<S> {
             jobs: Jobs::open(source)?,
             meta: Meta::open(source)?,
         })
-    }
-}
-
-impl Writing<'_> {
-    /// Whether there are no rows, single numbers aside.
-    pub(super) fn is_empty(&self) -> Result<bool, Fault> {
-        Ok(self.accounts.is_empty()?
-            && self.keys.rows.is_empty()?
-            && self.presets.rows.is_empty()?
-            && self.usage.is_empty()?
-            && self.key_days.is_empty()?
-            && self.requests.rows.is_empty()?
-            && self.jobs.rows.is_empty()?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use redb::{ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadableTable, ReadableTableMetadata, TableDefinition, TableError, TableHandle, WriteTransaction};
 
 use super::{Bytes, KeyOf, Records, Row, Source, Text, read_row};
 use crate::store::records::PresetRecord;
@@ -68,15 +68,9 @@ impl<S: Source> Presets<S> {
         limit: usize,
     ) -> Result<Vec<Preset>, Fault> {
         let from = after.map_or(Bound::Included((account, "")), |id| Bound::Excluded((account, id)));
-        let mut page = Vec::new();
-        for row in self.rows.0.range::<(&str, &str)>((from, Bound::Unbounded))?.take(limit) {
-            let (key, preset) = read_row::<PresetRecord>(row)?;
-            if key.value().0 != account {
-                break;
-            }
-            page.push(preset?);
-        }
-        Ok(page)
+        let rows = self.rows.0.range::<(&str, &str)>((from, Bound::Unbounded))?.map(read_row::<PresetRecord>);
+        let of_account = rows.take_while(|row| row.as_ref().map_or(true, |(key, _)| key.value().0 == account));
+        of_account.take(limit).map(|row| row?.1).collect()
     }
 
     /// The number of an account's presets. Counts the names: the presets are some hundred times larger.
@@ -91,13 +85,9 @@ impl<S: Source> Presets<S> {
         Ok(count)
     }
 
-    /// All rows of the index: account, name, id.
-    pub(in crate::store) fn names(&self) -> Result<impl Iterator<Item = Result<[String; 3], Fault>>, Fault> {
-        Ok(self.names.iter()?.map(|row| {
-            let (key, id) = row?;
-            let (account, name) = key.value();
-            Ok([account, name, id.value()].map(str::to_owned))
-        }))
+    /// Name and length of the index.
+    pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 1], Fault> {
+        Ok([(PRESET_NAMES.name(), self.names.len()?)])
     }
 }
 

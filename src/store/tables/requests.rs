@@ -1,7 +1,7 @@
 //! Table of billed requests: (account, `Idempotency-Key`) → `RequestRecord`, with an index (time, account, key) by which
 //! the oldest are found.
 
-use redb::{ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadableTable, ReadableTableMetadata, TableDefinition, TableError, TableHandle, WriteTransaction};
 
 use super::{Bytes, KeyOf, Records, Row, Source, Text};
 use crate::store::records::RequestRecord;
@@ -46,6 +46,11 @@ impl<S: Source> Requests<S> {
     /// Whether the index has the request at its time.
     pub(in crate::store) fn is_indexed(&self, account: &str, key: &str, at: UnixSeconds) -> Result<bool, Fault> {
         Ok(self.times.get((at.0, account, key))?.is_some())
+    }
+
+    /// Name and length of the index.
+    pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 1], Fault> {
+        Ok([(REQUEST_TIMES.name(), self.times.len()?)])
     }
 
     /// The request of a row of the index.

@@ -50,7 +50,7 @@ pub(in crate::store) trait Row: Record {
 }
 
 /// A key as it is passed to a table.
-pub(super) type KeyOf<'k, R> = <<R as Row>::Key as Value>::SelfType<'k>;
+pub(in crate::store) type KeyOf<'k, R> = <<R as Row>::Key as Value>::SelfType<'k>;
 
 /// A row that was read. One whose record cannot be decoded has its key.
 type Found<'a, R> = Result<(AccessGuard<'a, <R as Row>::Key>, Result<<R as Record>::Latest, Fault>), Fault>;
@@ -63,7 +63,7 @@ impl<S: Source, R: Row> Records<S, R> {
         source.table(R::TABLE).map(Self)
     }
 
-    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+    pub(in crate::store) fn is_empty(&self) -> Result<bool, StorageError> {
         self.0.is_empty()
     }
 
@@ -101,7 +101,7 @@ impl<R: Row> Records<&WriteTransaction, R> {
 }
 
 /// Decodes the record of a row.
-pub(in crate::store) fn read_row<'a, R: Row>(
+pub(super) fn read_row<'a, R: Row>(
     row: Result<(AccessGuard<'a, R::Key>, AccessGuard<'a, Bytes>), StorageError>,
 ) -> Found<'a, R> {
     let (key, bytes) = row?;

@@ -6,19 +6,15 @@
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use redb::StorageBackend;
 use tempfile::NamedTempFile;
 
 use crate::store::database_file::{Opener, create_tables};
-use crate::store::disk_reserve::DiskReserve;
 use crate::store::{OpenError, RedbStore};
 
 /// Bytes that a disk writes as a whole or not at all.
 const SECTOR: usize = 512;
-/// Without compaction: it is timed.
-const NEVER: Duration = Duration::from_secs(3600);
 
 /// A file without a row.
 static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -117,7 +113,7 @@ impl FaultyDisk {
             // Nothing is cached, so that a read is a read of the file.
             redb::Builder::new().set_cache_size(0).create_with_backend(disk.file())
         });
-        RedbStore::open_with_opener(opener, PATH.path(), NEVER, DiskReserve::none())
+        RedbStore::open_with_opener(opener, PATH.path())
     }
 
     /// Lets a later call fail; `None` mends the disk.

@@ -13,10 +13,9 @@ use redb::{DatabaseError, StorageBackend};
 use tempfile::TempDir;
 
 use crate::store::database_file::Opener;
-use crate::store::disk_reserve::DiskReserve;
 use crate::store::{
     AccountRecord, AccountV1, Bill, Change, ChangeError, LookupBy, Month, Plan, Preset, Record, RedbStore, Rows,
-    StateStore, Store, UnixSeconds, compaction,
+    StateStore, Store, UnixSeconds,
 };
 
 const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
@@ -143,8 +142,7 @@ impl StorageBackend for File {
 fn opened() -> (TempDir, Disk, RedbStore) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (disk, path) = (Disk::good(), folder.path().join("store"));
-    let store = RedbStore::open_with_opener(disk.opener(), &path, compaction::IDLE, DiskReserve::none());
-    let store = store.expect("a new store");
+    let store = RedbStore::open_with_opener(disk.opener(), &path).expect("a new store");
     let account = AccountV1 { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0) };
     let account = Change::CreateAccount { account: AccountRecord::V1(account).latest(), first_key: None };
     apply(&store, account).expect("a good disk");
@@ -299,24 +297,5 @@ fn over_any_faults_what_is_billed_is_what_was_acknowledged() {
         }
     }
     assert!(acknowledged > 0);
-    assert_sound(&store);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn space_is_allocated_ahead_of_the_file() {
-    use std::os::unix::fs::MetadataExt;
-    const BYTES: u64 = 4 << 20;
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("store");
-    drop(RedbStore::open(&path).expect("a new store"));
-    let probe = std::fs::File::create(folder.path().join("probe")).expect("a writable folder");
-    if let Err(error) = rustix::fs::fallocate(&probe, rustix::fs::FallocateFlags::KEEP_SIZE, 0, BYTES) {
-        return eprintln!("SKIPPED: this file system cannot allocate ahead: {error}");
-    }
-    let length = std::fs::metadata(&path).expect("it is there").len();
-    let store = RedbStore::open_with_reserve(&path, BYTES).expect("it opens");
-    let file = std::fs::metadata(&path).expect("it is there");
-    assert!(file.blocks() * 512 >= length + BYTES, "{} blocks", file.blocks());
     assert_sound(&store);
 }

@@ -1,12 +1,12 @@
 //! The stores that have to fulfil the same contract: a redb file and a PostgreSQL database.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use backdrop::store::{
-    self, Change, ChangeError, Day, ExportedAccounts, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError,
-    PostgresServer, Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig,
-    UnixSeconds, Usage,
+    self, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError, PostgresServer,
+    Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig, UnixSeconds, Usage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -98,7 +98,7 @@ impl Backend for Redb {
 
     fn export(&self, store: &RedbStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        let rows = store.export(&mut lines, &ExportedAccounts::All).expect("the store reads");
+        let rows = store.export(&mut lines, &BTreeSet::new()).expect("the store reads");
         (lines, rows)
     }
 
@@ -200,7 +200,7 @@ impl Backend for Postgres {
     /// Beside the open store.
     fn export(&self, _store: &PostgresStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        let rows = export(&self.configured(), &mut lines, &ExportedAccounts::All).expect("the store reads");
+        let rows = export(&self.configured(), &mut lines, &BTreeSet::new()).expect("the store reads");
         (lines, rows)
     }
 
@@ -213,7 +213,7 @@ impl Backend for Postgres {
 pub(crate) fn export(
     server: &PostgresServer,
     output: impl std::io::Write,
-    accounts: &ExportedAccounts,
+    accounts: &BTreeSet<String>,
 ) -> Result<RowCounts, store::ExportError> {
     runtime().block_on(server.export(output, accounts))
 }
@@ -312,7 +312,7 @@ impl ContractStore for PostgresStore {
     /// What an export has of it.
     fn load_at(&self, now: UnixSeconds) -> Rows {
         let mut lines = Vec::new();
-        self.runtime.block_on(self.server.export(&mut lines, &ExportedAccounts::All)).expect("it reads");
+        self.runtime.block_on(self.server.export(&mut lines, &BTreeSet::new())).expect("it reads");
         let first = Month::of(now).previous();
         let mut rows = Rows::default();
         for line in rows_of(&lines) {

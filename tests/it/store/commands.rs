@@ -70,7 +70,6 @@ const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("
 const PRESET_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("preset_names");
 const KEYS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("keys");
 const KEY_IDS: TableDefinition<'_, &str, &[u8; 32]> = TableDefinition::new("key_ids");
-const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
 const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
 const REQUESTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("requests");
 const REQUEST_TIMES: TableDefinition<'_, (i64, &str, &str), ()> = TableDefinition::new("request_times");
@@ -81,50 +80,39 @@ type Damage = fn(&WriteTransaction);
 #[test]
 fn the_check_finds_every_inconsistency() {
     // The damage and the expected lines of the check.
-    let cases: [(Damage, &[&str]); 12] = [
+    let cases: [(Damage, &[&str]); 10] = [
         (
             |t| drop(t.open_table(KEY_IDS).expect("a table").remove("key_1").expect("it writes")),
-            &["key key_1 is not in the index"],
+            &["a key is not in the index key_ids", "the index key_ids has 1 rows, and 2 belong there"],
         ),
         (
             |t| drop(t.open_table(KEYS).expect("a table").remove(&[1; 32]).expect("it writes")),
-            &["key key_1 is in the index and not in the table"],
+            &["the index key_ids has 2 rows, and 1 belong there"],
         ),
         (
             |t| drop(t.open_table(KEY_IDS).expect("a table").insert("key_7", &[1; 32]).expect("it writes")),
-            &["the index has key key_1 as key_7"],
+            &["the index key_ids has 3 rows, and 2 belong there"],
         ),
         (
             |t| drop(t.open_table(KEYS).expect("a table").insert(&[1; 32], [9].as_slice()).expect("it writes")),
             &["a key: "],
         ),
         (
-            |t| drop(t.open_table(ACCOUNTS).expect("a table").remove("acme").expect("it writes")),
+            |t| drop(t.open_table(PRESET_NAMES).expect("a table").remove(("acme", "2")).expect("it writes")),
             &[
-                "key key_1 belongs to no account: acme",
-                "key key_2 belongs to no account: acme",
-                "preset preset_1 of account acme: there is no such account",
-                "preset preset_2 of account acme: there is no such account",
-                "use of account acme in 2020-01: there is no such account",
-                "use of account acme in 2026-11: there is no such account",
-                "use of key key_1 of account acme on 2026-11-18: there is no such account",
-                "request request-1795000000 of account acme: there is no such account",
-                "request request-5 of account acme: there is no such account",
+                "preset preset_2 of account acme is not in the index preset_names",
+                "the index preset_names has 1 rows, and 2 belong there",
             ],
         ),
         (
-            |t| drop(t.open_table(PRESET_NAMES).expect("a table").remove(("acme", "2")).expect("it writes")),
-            &["preset preset_2 of account acme is not in the index"],
-        ),
-        (
             |t| drop(t.open_table(PRESETS).expect("a table").remove(("acme", "preset_2")).expect("it writes")),
-            &["preset preset_2 of account acme is in the index and not in the table"],
+            &["the index preset_names has 2 rows, and 1 belong there"],
         ),
         (
             |t| {
                 drop(t.open_table(PRESET_NAMES).expect("a table").insert(("acme", "3"), "preset_2").expect("it writes"))
             },
-            &["the index has preset preset_2 of account acme as 3"],
+            &["the index preset_names has 3 rows, and 2 belong there"],
         ),
         (
             |t| {
@@ -135,19 +123,21 @@ fn the_check_finds_every_inconsistency() {
                         .expect("it writes"),
                 )
             },
-            &["use of account acme in 2026-13: ", "use of account acme in 2026-13: there is no such month"],
+            &["use of account acme in 2026-13: "],
         ),
         (
             |t| {
                 drop(t.open_table(REQUEST_TIMES).expect("a table").remove((5, "acme", "request-5")).expect("it writes"))
             },
-            &["request request-5 of account acme is not in the index"],
+            &[
+                "request request-5 of account acme is not in the index request_times",
+                "the index request_times has 1 rows, and 2 belong there",
+            ],
         ),
         (
             |t| drop(t.open_table(REQUESTS).expect("a table").remove(("acme", "request-5")).expect("it writes")),
-            &["request request-5 of account acme is in the index and not in the table"],
+            &["the index request_times has 2 rows, and 1 belong there"],
         ),
-        (|t| drop(t.open_table(TableDefinition::<u8, u8>::new("more")).expect("a table")), &["table more is unknown"]),
     ];
     for (damage, expected) in cases {
         let folder = filled();

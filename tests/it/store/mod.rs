@@ -1,9 +1,8 @@
-//! The durable stores: changes, records, crashes, full disks, compaction, its commands.
+//! The durable stores: changes, records, crashes, full disks, its commands.
 
 pub(crate) mod backend;
 pub(crate) mod changes;
 pub(crate) mod commands;
-pub(crate) mod compaction;
 pub(crate) mod full_disk;
 pub(crate) mod jobs;
 pub(crate) mod model;

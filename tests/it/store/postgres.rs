@@ -1,11 +1,12 @@
 //! The store on PostgreSQL: the contract that redb fulfils too, lost connections, a stopped server.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyChange, KeyHash, KeyUpdate, LookupBy, Month,
-    OpenError, PRESETS_PER_ACCOUNT, Plan, PostgresServer, Request, Rows, StoreConfig, UnixSeconds,
+    AccountModel, Bill, Change, ChangeError, Key, KeyChange, KeyHash, KeyUpdate, LookupBy, Month, OpenError,
+    PRESETS_PER_ACCOUNT, Plan, PostgresServer, Request, Rows, StoreConfig, UnixSeconds,
 };
 use backdrop::telemetry::with_causes;
 use proptest::test_runner::{Config, TestRunner};
@@ -147,7 +148,7 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
 
     let (from_database, from_file) = (database.export(&in_database).0, file.export(&in_file).0);
     assert_eq!(rows_of(&from_database), rows_of(&from_file));
-    let named = ExportedAccounts::Named(["with key".to_owned()].into());
+    let named = BTreeSet::from(["with key".to_owned()]);
     let mut of_one = [Vec::new(), Vec::new()];
     export(&database.configured(), &mut of_one[0], &named).expect("it is there");
     in_file.export(&mut of_one[1], &named).expect("it is there");

@@ -307,7 +307,7 @@ fn a_job_is_claimed_once_and_by_another_process_after_its_lease() {
         assert_eq!(renewed, [Renewal::Kept]);
         assert_eq!(other.job(&first.job.id).await.expect("it reads").expect("it is there").progress, 40);
         // Any process cancels it; the next renewal of its claim reports that.
-        let cancelled = JobEnd::Cancelled { error: error(), progress: 50 };
+        let cancelled = JobEnd::Failed { error: error(), progress: 50 };
         let cancel = JobChange::Finish { at, expires_at: UnixSeconds(9), end: cancelled };
         other.change_job(&second.job.id, None, cancel).await.expect("it is unfinished");
         assert_eq!(other.renew_jobs(&[heartbeat(&second, 60)]).await.expect("it answers")[0], Renewal::Ended);
@@ -344,7 +344,7 @@ fn a_due_webhook_is_of_one_process() {
     let hook = Webhook { url: "https://example.com/hook".into(), base: String::new(), attempts: 0, next_at: None };
     let job = Job { webhook: Some(hook), ..jobs::job(1) };
     apply(&store, Change::CreateJob { job: Box::new(job), at_most: 9 }).expect("it is new");
-    let end = JobEnd::Cancelled { error: JobError { code: "x".into(), message: "x".into() }, progress: 0 };
+    let end = JobEnd::Failed { error: JobError { code: "x".into(), message: "x".into() }, progress: 0 };
     let finish = Change::Job {
         id: jobs::id(1),
         change: JobChange::Finish { at: UnixSeconds(4), expires_at: UnixSeconds(9), end },
