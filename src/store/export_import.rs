@@ -442,7 +442,7 @@ fn upgraded(mut value: Value, schema: u64) -> Value {
         (6, "key", "scopes", json!([])),
     ];
     for (since, kind, field, default) in added {
-        if schema < since && value["row"] == kind && value[field].is_null() {
+        if schema < since && value["row"] == kind && value.get(field).is_none() {
             value[field] = default;
         }
     }

@@ -114,7 +114,10 @@ impl WriterState {
                         changes.push(*change);
                         waiting.push(done);
                     }
-                    Message::ReadFailed { generation, reason } => failed_read = Some((generation, reason)),
+                    // A failure of the latest opening.
+                    Message::ReadFailed { generation, reason } => {
+                        failed_read = failed_read.max(Some((generation, reason)));
+                    }
                 }
             }
             if !changes.is_empty() {

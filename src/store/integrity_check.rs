@@ -4,7 +4,7 @@ use redb::ReadTransaction;
 
 use super::storage_fault::Fault;
 use super::tables::{KeyOf, Reading, Records, Row};
-use super::{KeyHash, OpenError, RedbStore};
+use super::{KeyHash, Month, OpenError, RedbStore};
 
 /// Findings with a text; further ones are only counted.
 const MAX_FINDINGS: usize = 1000;
@@ -53,17 +53,18 @@ impl IntegrityReport {
         }
     }
 
-    /// Decodes every row, finds its entries in the indexes, and compares their number with the lengths of the indexes. By index,
-    /// `entries` returns whether the entry of a row is there; `None` where there should be none. Returns the number of rows.
+    /// Decodes every row, finds its entries in the indexes, and compares their number with the lengths of the indexes. `row`
+    /// returns whether a record belongs under its key, and by index whether its entry is there; `None` where there should be
+    /// none. Returns the number of rows.
     fn check<R: Row, const INDEXES: usize>(
         &mut self,
         rows: &Records<&ReadTransaction, R>,
         indexes: [(&str, u64); INDEXES],
-        entries: impl Fn(KeyOf<'_, R>, &R::Latest) -> Result<[Option<bool>; INDEXES], Fault>,
+        row: impl Fn(KeyOf<'_, R>, &R::Latest) -> Result<(bool, [Option<bool>; INDEXES]), Fault>,
     ) -> Result<u64, Fault> {
         let (mut count, mut expected, mut is_readable) = (0, [0; INDEXES], true);
-        for row in rows.all()? {
-            let (key, record) = row?;
+        for found in rows.all()? {
+            let (key, record) = found?;
             count += 1;
             let record = match record {
                 Ok(record) => record,
@@ -73,7 +74,10 @@ impl IntegrityReport {
                     continue;
                 }
             };
-            let entries = entries(key.value(), &record)?;
+            let (belongs, entries) = row(key.value(), &record)?;
+            if !belongs {
+                self.add(format_args!("{}: no such account, or a wrong key", R::name(&key.value())));
+            }
             for ((entry, (index, _)), expected) in entries.into_iter().zip(&indexes).zip(&mut expected) {
                 *expected += u64::from(entry.is_some());
                 if entry == Some(false) {
@@ -106,19 +110,26 @@ impl RedbStore {
         self.read(|transaction| {
             let Reading { accounts, keys, presets, usage, key_days, requests, jobs, .. } = Reading::open(transaction)?;
             report.rows = RowCounts {
-                accounts: report.check(&accounts, [], |_, _| Ok([]))?,
+                accounts: report.check(&accounts, [], |name, account| Ok((account.name == name, [])))?,
                 keys: report.check(&keys.rows, keys.indexes()?, |hash, key| {
-                    Ok([Some(keys.hash_of(&key.id)? == Some(KeyHash(*hash)))])
+                    let is_indexed = keys.hash_of(&key.id)? == Some(KeyHash(*hash));
+                    Ok((accounts.contains(&key.account)?, [Some(is_indexed)]))
                 })?,
                 presets: report.check(&presets.rows, presets.indexes()?, |(account, id), preset| {
-                    Ok([Some(presets.id_of(account, &preset.name)?.as_deref() == Some(id))])
+                    let belongs = (&*preset.account, &*preset.id) == (account, id) && accounts.contains(account)?;
+                    Ok((belongs, [Some(presets.id_of(account, &preset.name)?.as_deref() == Some(id))]))
                 })?,
-                usage: report.check(&usage, [], |_, _| Ok([]))?,
-                key_days: report.check(&key_days, [], |_, _| Ok([]))?,
+                usage: report.check(&usage, [], |(month, account), _| {
+                    Ok((Month(month).is_valid() && accounts.contains(account)?, []))
+                })?,
+                key_days: report.check(&key_days, [], |(account, ..), _| Ok((accounts.contains(account)?, [])))?,
                 requests: report.check(&requests.rows, requests.indexes()?, |(account, key), request| {
-                    Ok([Some(requests.is_indexed(account, key, request.at)?)])
+                    let is_indexed = requests.is_indexed(account, key, request.at)?;
+                    Ok((accounts.contains(account)?, [Some(is_indexed)]))
                 })?,
-                jobs: report.check(&jobs.rows, jobs.indexes()?, |_, job| jobs.entries(job))?,
+                jobs: report.check(&jobs.rows, jobs.indexes()?, |id, job| {
+                    Ok((job.id == id && accounts.contains(&job.account)?, jobs.entries(job)?))
+                })?,
             };
             Ok(())
         })?;

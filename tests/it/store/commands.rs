@@ -70,6 +70,7 @@ const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("
 const PRESET_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("preset_names");
 const KEYS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("keys");
 const KEY_IDS: TableDefinition<'_, &str, &[u8; 32]> = TableDefinition::new("key_ids");
+const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
 const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
 const REQUESTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("requests");
 const REQUEST_TIMES: TableDefinition<'_, (i64, &str, &str), ()> = TableDefinition::new("request_times");
@@ -80,7 +81,21 @@ type Damage = fn(&WriteTransaction);
 #[test]
 fn the_check_finds_every_inconsistency() {
     // The damage and the expected lines of the check.
-    let cases: [(Damage, &[&str]); 10] = [
+    let cases: [(Damage, &[&str]); 11] = [
+        (
+            |t| drop(t.open_table(ACCOUNTS).expect("a table").remove("acme").expect("it writes")),
+            &[
+                "a key: no such account, or a wrong key",
+                "a key: no such account, or a wrong key",
+                "preset preset_1 of account acme: no such account, or a wrong key",
+                "preset preset_2 of account acme: no such account, or a wrong key",
+                "use of account acme in 2020-01: no such account, or a wrong key",
+                "use of account acme in 2026-11: no such account, or a wrong key",
+                "use of key key_1 on 2026-11-18: no such account, or a wrong key",
+                "request request-1795000000 of account acme: no such account, or a wrong key",
+                "request request-5 of account acme: no such account, or a wrong key",
+            ],
+        ),
         (
             |t| drop(t.open_table(KEY_IDS).expect("a table").remove("key_1").expect("it writes")),
             &["a key is not in the index key_ids", "the index key_ids has 1 rows, and 2 belong there"],
@@ -116,14 +131,11 @@ fn the_check_finds_every_inconsistency() {
         ),
         (
             |t| {
-                drop(
-                    t.open_table(USAGE)
-                        .expect("a table")
-                        .insert((202_613, "acme"), [0, 1].as_slice())
-                        .expect("it writes"),
-                )
+                let mut usage = t.open_table(USAGE).expect("a table");
+                let record = usage.get((202_611, "acme")).expect("it reads").expect("a row").value().to_vec();
+                drop(usage.insert((202_613, "acme"), record.as_slice()).expect("it writes"));
             },
-            &["use of account acme in 2026-13: "],
+            &["use of account acme in 2026-13: no such account, or a wrong key"],
         ),
         (
             |t| {

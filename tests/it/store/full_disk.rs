@@ -65,6 +65,8 @@ fn on_a_small_disk() {
         assert!(kept < 1000, "the disk is never full");
     };
     assert!(matches!(refused, ChangeError::Unavailable(_)), "{refused}");
+    let unbilled = apply(&store, bill()).expect_err("the disk is full");
+    assert!(matches!(unbilled, ChangeError::Unavailable(_)), "{unbilled}");
     assert_eq!((store.presets("a", None, 1000).expect("it reads").len(), billed(&store)), (kept, 1));
 
     fs::remove_file(&filler).expect("it is there");
