@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use backdrop::store::{self, Bill, Change, Day, KeyChange, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
-use redb::{Database, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableTable as _, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
 
 use crate::store::support::{account, apply_all, key, preset};
