@@ -428,7 +428,7 @@ clients-test: conformance-packages build ## Test the Python and TypeScript clien
 	  $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check ./clients/python \
 	  && npm install --silent --no-audit --no-fund --prefix $(PACKAGES)/npm $(CURDIR)/clients/typescript \
 	  && npm run --silent --prefix clients/typescript build \
-	  && $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
+	  && $(STEP) clients-test 3 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  $(STEP) --skipped 'tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract'; \
 	else exit 1; fi
