@@ -251,7 +251,7 @@ impl RedbStore {
 pub(super) struct ExportWriter<'a, W> {
     output: W,
     accounts: &'a BTreeSet<String>,
-    /// Those of `accounts` that were not written yet.
+    /// The names in `accounts` whose accounts are not written yet.
     missing: BTreeSet<&'a str>,
     rows: RowCounts,
 }
@@ -293,7 +293,7 @@ impl<'a, W: Write> ExportWriter<'a, W> {
     }
 }
 
-/// All rows, those of accounts first.
+/// All rows, accounts first.
 fn rows(tables: &Reading<'_>) -> Result<impl Iterator<Item = Result<Row, Fault>>, Fault> {
     let accounts = tables.accounts.all()?.map(|row| Ok(Row::Account(row?.1?)));
     let keys = tables.keys.rows.all()?.map(|row| {
