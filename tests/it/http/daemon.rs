@@ -472,8 +472,8 @@ impl Worker for FakeVideoWorker {
     ) -> BoxFuture<'a, Result<WorkOutput, WorkError>> {
         Box::pin(async move {
             let clip = std::fs::read(input_in(folder)).expect("the clip is there");
-            self.seen.lock().expect("no panic inside").push((job.clone(), clip.clone()));
             progress(50);
+            self.seen.lock().expect("no panic inside").push((job.clone(), clip.clone()));
             let work = *self.work.lock().expect("no panic inside");
             match work {
                 ClipWork::Make => {}

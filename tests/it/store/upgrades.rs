@@ -5,7 +5,7 @@ use std::io;
 
 use backdrop::store::{BulkRun, OpenError, PostgresServer};
 
-use crate::store::backend::{Backend, Postgres, PostgresStore, export, runtime};
+use crate::store::backend::{Backend, Postgres, PostgresStore, export, import, runtime};
 use crate::store::support::{account, apply, wait_until};
 
 const MIGRATION: &str = "CREATE TABLE regions (account text PRIMARY KEY REFERENCES accounts, name text NOT NULL); \
@@ -124,7 +124,8 @@ fn queues_and_imports_work_on_additive_tables_of_the_next_version_and_an_export_
     apply(&store, account("acme")).expect("a new name");
     let exported = source.export(&store).0;
     drop(PostgresStore::open(next_version(&database, true)).expect("the database is empty"));
-    assert_eq!(database.import(&exported).accounts, 1);
+    // The server releases the lock when it has noticed the end of the connection.
+    wait_until(|| import(&database.configured(), &exported).is_ok_and(|rows| rows.accounts == 1));
     assert_eq!(database.sql("SELECT region FROM accounts").trim(), "eu");
     runtime().block_on(async {
         let queue = database.configured().bulk_queue().await.expect("it works on these tables");
