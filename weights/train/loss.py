@@ -58,6 +58,7 @@ def mask_loss(logits, sides, target, valid, l1_share=1.0):
         factor = target.shape[-1] // side.shape[-1]
         small, all_valid = F.avg_pool2d(target, factor), -F.max_pool2d(-valid, factor)
         side_bce = (F.binary_cross_entropy_with_logits(side, small, reduction="none") * all_valid).mean((1, 2, 3))
-        total = total + share * (side_bce + 0.5 * soft_iou(torch.sigmoid(side), small, all_valid, smooth=0.1) * has_subject)
+        shown = has_subject & ((small * all_valid).sum((1, 2, 3)) > 0.5)  # a small subject may have no wholly valid cell
+        total = total + share * (side_bce + 0.5 * soft_iou(torch.sigmoid(side), small, all_valid, smooth=0.1) * shown)
     parts = {"bce": bce, "iou": iou, "l1": l1, "hinge": hinge}
     return total.mean(), {k: float(v.detach().mean()) for k, v in parts.items()}

@@ -175,10 +175,13 @@ class FGNet(nn.Module):
         self.side = nn.ModuleList([nn.Conv2d(c, 1, 1) for c in (128, 64, 64, 32)])  # for training only
 
     def forward(self, x, sides=False):
+        return self.decode(self.enc(x), sides)
+
+    def decode(self, features, sides):
         def up(t):
             return F.interpolate(t, scale_factor=2, mode="nearest")
 
-        f1, f2, f3, f4, f5 = self.enc(x)
+        f1, f2, f3, f4, f5 = features
         p5 = self.in5(f5)
         p5 = self.attention(self.ctx(F.relu(p5 + self.gp(F.adaptive_avg_pool2d(p5, 1)))))
         p4 = self.d4(F.relu(up(self.top5(p5)) + self.lat4(f4)))

@@ -95,8 +95,8 @@ class Run:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         self.sources = Sources(load_mix(a.mix, a.set), a.data, a.taught)
         print(self.sources.summary(), flush=True)
-        self.batches = Batches(Composer(self.sources), a.batch, a.sizes, a.early_sizes, a.early_steps, a.seed)
-        model = FGNet()
+        self.batches = Batches(self.composer(), a.batch, a.sizes, a.early_sizes, a.early_steps, a.seed)
+        model = self.network()
         if a.init:
             current, state = model.state_dict(), load_weights(a.init)
             if a.imagenet:  # the file may have another encoder: load decoder tensors of equal shape
@@ -121,6 +121,15 @@ class Run:
         self.started = time.time()
         if a.resume and self.checkpoint.exists():
             self.restore()
+
+    def composer(self) -> Composer:
+        return Composer(self.sources)
+
+    def network(self) -> FGNet:
+        return FGNet()
+
+    def predict(self, x: torch.Tensor):
+        return self.model(x, sides=True)
 
     @property
     def checkpoint(self) -> Path:
@@ -171,7 +180,7 @@ class Run:
         for module in self.eval_modules:
             module.eval()  # normalises by its running statistics
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
-            logits, sides = self.model(x, sides=True)
+            logits, sides = self.predict(x)
         loss, parts = mask_loss(logits.float(), [s.float() for s in sides], target, valid)
         if not math.isfinite(float(loss.detach())):
             raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is intact")
