@@ -33,13 +33,17 @@ def load(path: Path) -> FGNet:
     return model.fold()
 
 
-@torch.no_grad()
-def predict(model: FGNet, rgb: np.ndarray, side: int = 384) -> np.ndarray:
-    """The network's mask, `side` × `side`, for the whole picture stretched to a square, as in the service."""
+def network_input(rgb: np.ndarray, side: int) -> torch.Tensor:
+    """The picture stretched to a square of `side` pixels, as in the service: a batch of one."""
     interpolation = cv2.INTER_AREA if max(rgb.shape[:2]) > side else cv2.INTER_LINEAR
     x = torch.from_numpy(cv2.resize(rgb, (side, side), interpolation=interpolation)).permute(2, 0, 1)[None]
-    x = x.to(next(model.parameters()).device).float().div(127.5).sub(1)
-    return torch.sigmoid(model(x.contiguous(memory_format=torch.channels_last)))[0, 0].cpu().numpy()
+    return x.float().div(127.5).sub(1).contiguous(memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def predict(model: FGNet, rgb: np.ndarray, side: int = 384) -> np.ndarray:
+    """The network's mask, `side` × `side`, for the whole picture."""
+    return torch.sigmoid(model(network_input(rgb, side).to(next(model.parameters()).device)))[0, 0].cpu().numpy()
 
 
 def boundary_band(mask: np.ndarray, width: int) -> np.ndarray:

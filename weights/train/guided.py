@@ -5,11 +5,11 @@
 
 The options are those of `train.py`, and `--resume` continues a run in the same way.
 
-The network is fgnet with three more planes: the mask so far, discs at the clicks on the subject, and at those on the background (RITM:
+The network is fgnet with three more planes: the mask so far, discs at clicks on the subject, and discs at clicks on the background (RITM:
 Sofiiuk, Petrov and Konushin, 2022). The planes are added to the encoder's features at 1/4 and to the decoder's input at 1/2 through layers
-that start at zero (ControlNet: Zhang, Rao and Agrawala, 2023), so that the layers before them stay those of `--init`.
+that start at zero (ControlNet: Zhang, Rao and Agrawala, 2023), so that training begins with the masks of `--init`.
 
-A sample is a whole picture, a crop to the subject or a part of the outline. Its mask so far is the one of `--masks` (of the network whose
+A sample is a whole picture, a crop to the subject or a part of the outline. Its mask so far is from `--masks` (of the network whose
 masks are to be improved), or the true mask made worse (CascadePSP: Cheng et al., 2020), or empty. Clicks are placed in wrong regions, the
 largest first; a large wrong region without one has no loss. In a part of the steps one to three masks of the network itself, with one more
 click each, come first.
@@ -30,12 +30,11 @@ import torch.nn.functional as F
 sys.path.insert(0, str(Path(__file__).parent))
 from compose import Composer, chance, close_box, colour_jitter, crop_box, degrade, to_square
 from data import MAX_SIDE, masked_pairs, read_mask, read_rgb, resize_to
-from evaluate import load, predict, score, truths
+from evaluate import load, network_input, predict, score, truths
 from model import ConvBN, FGNet
 from train import Run, arguments
 from voc_scenes import classes_of
 
-JOINED = 3            # index of the block whose features at 1/4 the planes are added to
 RADIUS = 5 / 384      # of a click's disc, in sides of the crop
 MOST_CLICKS = 5
 OBJECT_AREA = 0.004   # of the photo: smaller components are no objects
@@ -60,22 +59,12 @@ class GuidedNet(FGNet):
 
     def forward(self, x, guide, sides=False):
         joined = self.join4(self.guide4(F.pixel_unshuffle(guide, 4)))
-        f1, *deeper = self.encode(x, joined)
+        f1, *deeper = self.enc(x, joined)
         return self.decode([f1 + self.join2(self.guide2(F.pixel_unshuffle(guide, 2))), *deeper], sides)
 
     def load(self, state, strict=True):
         own = {k: v for k, v in self.state_dict().items() if k.startswith(("guide", "join"))}
         return super().load({**own, **state}, strict)
-
-    def encode(self, x, joined):
-        x, taps = self.enc.stem(x), []
-        for k, block in enumerate(self.enc.blocks):
-            x = block(x)
-            if k == JOINED:
-                x = x + joined
-            if k in self.enc.TAPS:
-                taps.append(x)
-        return taps
 
 
 # ---------------------------------------------------------------------------------------------- clicks
@@ -163,11 +152,8 @@ def without_unclicked(so_far: np.ndarray, truth: np.ndarray, valid: np.ndarray, 
 
 
 def draw(planes: np.ndarray, at: tuple[int, int], on_subject: bool) -> None:
-    """Draws a click's disc into the planes (3, side, side) of a crop, the mask so far first."""
-    side = planes.shape[1]
-    plane = np.ascontiguousarray(planes[1 if on_subject else 2])
-    cv2.circle(plane, at, max(2, round(RADIUS * side)), 255, -1)
-    planes[1 if on_subject else 2] = plane
+    """Draws a click's disc into the planes (3, height, width), the mask so far first."""
+    cv2.circle(planes[1 if on_subject else 2], at, max(2, round(RADIUS * max(planes.shape[1:]))), 255, -1)
 
 
 # ---------------------------------------------------------------------------------------------- masks made worse
@@ -435,13 +421,12 @@ def better(net: GuidedNet, rgb: np.ndarray, mask: np.ndarray, clicks: list, side
     x, y, w, h = crop_of(mask, clicks)
     window = np.s_[y : y + h, x : x + w]
     interpolation = cv2.INTER_AREA if max(w, h) > side else cv2.INTER_LINEAR
-    picture = cv2.resize(rgb[window], (side, side), interpolation=interpolation)
     planes = np.zeros((3, side, side), np.uint8)
     planes[0] = np.round(cv2.resize(mask[window], (side, side), interpolation=interpolation) * 255)
     for (cx, cy), on_subject in clicks:
         draw(planes, (int((cx - x + 0.5) * side / w), int((cy - y + 0.5) * side / h)), on_subject)
-    x_in = torch.from_numpy(picture).permute(2, 0, 1)[None].float().div(127.5).sub(1)
-    out = torch.sigmoid(net(x_in.contiguous(memory_format=torch.channels_last), torch.from_numpy(planes)[None].float().div(255)))[0, 0].numpy()
+    guide = torch.from_numpy(planes)[None].float().div(255)
+    out = torch.sigmoid(net(network_input(rgb[window], side), guide))[0, 0].numpy()
     result = mask.copy()
     result[window] = cv2.resize(out, (w, h), interpolation=cv2.INTER_LINEAR)
     return merged(mask, result, clicks[-1][0]) if clicks else result
@@ -469,9 +454,7 @@ def simulated(net: GuidedNet, base: FGNet, rgb: np.ndarray, truth: np.ndarray) -
         found = next_click(mask, truth, np.ones_like(truth), used=used[1:].any(0), least=1)
         if found is not None:
             clicks.append(found)
-            for plane, on in ((1, True), (2, False)):
-                if found[1] == on:
-                    cv2.circle(used[plane], found[0], max(2, round(RADIUS * max(truth.shape))), 255, -1)
+            draw(used, *found)
             mask = better(net, rgb, mask, clicks)
         scores.append(score(mask, truth))
     return scores
@@ -510,8 +493,7 @@ class GuidedRun(Run):
         rng = np.random.default_rng([self.a.seed, self.step])
         if rng.random() < self.a.rounds:
             planes, valid = self.own_rounds(rng, rgb, mask, valid, planes)
-        self.guide = planes.float().div(255)
-        return super().train_batch(rgb, mask, valid)
+        return super().train_batch(rgb, mask, valid, planes.float().div(255))
 
     def own_rounds(self, rng, rgb, mask, valid, planes):
         """The planes after one to three passes of the network, with its mask as the mask so far and a further click after each; half of the
@@ -539,9 +521,6 @@ class GuidedRun(Run):
             if not kept[k]:
                 valid[k] = without_unclicked(planes[k, 0] / 255, truth[k], whole[k], planes[k, 1:].any(0))
         return torch.from_numpy(planes), torch.from_numpy(valid)
-
-    def predict(self, x):
-        return self.model(x, self.guide, sides=True)
 
     def measure(self, cap: int) -> dict:
         net = GuidedNet()

@@ -112,10 +112,13 @@ class Encoder(nn.Module):
                 channels = outputs
         self.blocks = nn.ModuleList(blocks)
 
-    def forward(self, x):
+    def forward(self, x, joined=None):
+        """The features of `TAPS`; `joined` is added to the features at 1/4 before what follows them."""
         x, taps = self.stem(x), []
         for k, block in enumerate(self.blocks):
             x = block(x)
+            if joined is not None and k == self.TAPS[1]:
+                x = x + joined
             if k in self.TAPS:
                 taps.append(x)
         return taps

@@ -128,9 +128,6 @@ class Run:
     def network(self) -> FGNet:
         return FGNet()
 
-    def predict(self, x: torch.Tensor):
-        return self.model(x, sides=True)
-
     @property
     def checkpoint(self) -> Path:
         return self.a.out / "checkpoint.pt"
@@ -170,7 +167,7 @@ class Run:
         with open(self.a.out / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor, valid: torch.Tensor) -> dict[str, float]:
+    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor, valid: torch.Tensor, *guide: torch.Tensor) -> dict[str, float]:
         rate = rate_factor(self.progress(), self.step, self.a.warmup)
         for group in self.optimiser.param_groups:
             group["lr"] = group["base"] * rate
@@ -180,7 +177,7 @@ class Run:
         for module in self.eval_modules:
             module.eval()  # normalises by its running statistics
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
-            logits, sides = self.predict(x)
+            logits, sides = self.model(x, *guide, sides=True)
         loss, parts = mask_loss(logits.float(), [s.float() for s in sides], target, valid)
         if not math.isfinite(float(loss.detach())):
             raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is intact")

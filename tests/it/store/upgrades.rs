@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use backdrop::store::{BulkRun, OpenError, PostgresServer};
+use backdrop::store::{BulkRun, ImportError, OpenError, PostgresServer};
 
 use crate::store::backend::{Backend, Postgres, PostgresStore, export, import, runtime};
 use crate::store::support::{account, apply, wait_until};
@@ -125,7 +125,10 @@ fn queues_and_imports_work_on_additive_tables_of_the_next_version_and_an_export_
     let exported = source.export(&store).0;
     drop(PostgresStore::open(next_version(&database, true)).expect("the database is empty"));
     // The server releases the lock when it has noticed the end of the connection.
-    wait_until(|| import(&database.configured(), &exported).is_ok_and(|rows| rows.accounts == 1));
+    wait_until(|| match import(&database.configured(), &exported) {
+        Err(ImportError::Store(OpenError::Locked { .. })) => false,
+        imported => imported.expect("it was just exported").accounts == 1,
+    });
     assert_eq!(database.sql("SELECT region FROM accounts").trim(), "eu");
     runtime().block_on(async {
         let queue = database.configured().bulk_queue().await.expect("it works on these tables");
