@@ -3,7 +3,7 @@
 //! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
 //! other changes of the same group commit. Quotas are checked before, in memory (`local/mod.rs`).
 
-use super::storage_fault::ApplyError;
+use super::storage_fault::Fault;
 use super::tables::Writing;
 use super::transitions::{account_after, expect_state, job_after, key_after};
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Applies `change`; returns the written rows.
-pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, ApplyError> {
+pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, Fault> {
     let mut rows = Rows::default();
     match change {
         Change::CreateAccount { account, first_key } => {
@@ -89,12 +89,12 @@ pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, Ap
 }
 
 /// The account of this name, or a refusal.
-pub(super) fn require_account(tables: &Writing<'_>, name: &str) -> Result<Account, ApplyError> {
+pub(super) fn require_account(tables: &Writing<'_>, name: &str) -> Result<Account, Fault> {
     tables.accounts.get(name)?.ok_or_else(|| ChangeError::NoSuchAccount(name.into()).into())
 }
 
 /// Refuses a job whose id or name exists already.
-pub(super) fn check_new_job(tables: &Writing<'_>, job: &Job) -> Result<(), ApplyError> {
+pub(super) fn check_new_job(tables: &Writing<'_>, job: &Job) -> Result<(), Fault> {
     if tables.jobs.rows.contains(&job.id)? {
         return Err(ChangeError::JobExists(job.id.clone()).into());
     }
@@ -102,28 +102,28 @@ pub(super) fn check_new_job(tables: &Writing<'_>, job: &Job) -> Result<(), Apply
     taken_by.map_or(Ok(()), |id| Err(ChangeError::JobNameTaken(id).into()))
 }
 
-fn put_account(tables: &mut Writing<'_>, account: Account, rows: &mut Rows) -> Result<(), ApplyError> {
+fn put_account(tables: &mut Writing<'_>, account: Account, rows: &mut Rows) -> Result<(), Fault> {
     tables.accounts.put(&account.name, account.clone())?;
     rows.accounts.push(account);
     Ok(())
 }
 
 /// Adds a key, unless its hash or id exists already.
-fn create_key(tables: &mut Writing<'_>, hash: KeyHash, key: Key, rows: &mut Rows) -> Result<(), ApplyError> {
+fn create_key(tables: &mut Writing<'_>, hash: KeyHash, key: Key, rows: &mut Rows) -> Result<(), Fault> {
     if tables.keys.rows.contains(&hash.0)? || tables.keys.hash_of(&key.id)?.is_some() {
         return Err(ChangeError::KeyExists.into());
     }
     put_key(tables, hash, key, rows)
 }
 
-fn put_key(tables: &mut Writing<'_>, hash: KeyHash, key: Key, rows: &mut Rows) -> Result<(), ApplyError> {
+fn put_key(tables: &mut Writing<'_>, hash: KeyHash, key: Key, rows: &mut Rows) -> Result<(), Fault> {
     tables.keys.put(hash, &key)?;
     rows.keys.push((hash, key));
     Ok(())
 }
 
 /// Adds to the sums of account and key, and remembers the request.
-fn add_bill(tables: &mut Writing<'_>, bill: Bill, rows: &mut Rows) -> Result<(), ApplyError> {
+fn add_bill(tables: &mut Writing<'_>, bill: Bill, rows: &mut Rows) -> Result<(), Fault> {
     let Bill { account, month, images, microdollars, request, by } = bill;
     let more = Usage { images, microdollars };
     if !tables.accounts.contains(&account)? {
@@ -146,7 +146,7 @@ fn add_bill(tables: &mut Writing<'_>, bill: Bill, rows: &mut Rows) -> Result<(),
 }
 
 /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time.
-fn put_preset(tables: &mut Writing<'_>, preset: Preset, rows: &mut Rows) -> Result<(), ApplyError> {
+fn put_preset(tables: &mut Writing<'_>, preset: Preset, rows: &mut Rows) -> Result<(), Fault> {
     let Preset { account, id, name, .. } = &preset;
     if tables.presets.id_of(account, name)?.is_some_and(|taken_by| taken_by != *id) {
         return Err(ChangeError::PresetNameTaken(name.clone()).into());
@@ -162,7 +162,7 @@ fn put_preset(tables: &mut Writing<'_>, preset: Preset, rows: &mut Rows) -> Resu
     Ok(())
 }
 
-fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize, rows: &mut Rows) -> Result<(), ApplyError> {
+fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize, rows: &mut Rows) -> Result<(), Fault> {
     require_account(tables, &job.account)?;
     // Before the limit: a repeated request is refused with the id of its first job even at the limit.
     check_new_job(tables, &job)?;
@@ -176,7 +176,7 @@ fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize, rows: &mut Row
     Ok(())
 }
 
-fn change_job(tables: &mut Writing<'_>, before: Job, change: JobChange, rows: &mut Rows) -> Result<(), ApplyError> {
+fn change_job(tables: &mut Writing<'_>, before: Job, change: JobChange, rows: &mut Rows) -> Result<(), Fault> {
     let is_start = matches!(change, JobChange::Start { .. });
     let Some((job, bill)) = job_after(before.clone(), change)? else {
         return Ok(tables.jobs.remove(&before)?);

@@ -64,7 +64,7 @@ impl OpenDatabase {
     }
 
     /// Runs `work`, while others may run too.
-    pub(super) fn with<T, E: From<Fault>>(&self, work: impl FnOnce(&Database) -> Result<T, E>) -> Result<T, E> {
+    pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Fault>) -> Result<T, Fault> {
         // A panic under the lock is caught below; poison carries no further information.
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         let database = database.as_ref().ok_or(Fault::Closed)?;
@@ -200,9 +200,8 @@ fn schema_of(database: &Database) -> Result<u64, Fault> {
 }
 
 /// Converts a panic of the storage engine, as on some kinds of damage, into a fault.
-fn catch_panic<T, E: From<Fault>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(Fault::Panicked(panic_message(&*panic).to_owned()).into()))
+fn catch_panic<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Fault::Panicked(panic_message(&*panic).to_owned())))
 }
 
 /// As [`catch_panic`], for the opening of a file.
@@ -227,6 +226,8 @@ pub(super) fn read_error(path: &Path, fault: Fault) -> OpenError {
         Fault::Storage(redb::Error::Io(source)) => failed(source),
         Fault::Storage(error @ redb::Error::PreviousIo) => failed(io::Error::other(error)),
         Fault::Closed => failed(io::Error::other(fault.to_string())),
-        Fault::Storage(_) | Fault::Damaged(_) | Fault::Panicked(_) => corrupt(path, fault.to_string()),
+        Fault::Storage(_) | Fault::Damaged(_) | Fault::Panicked(_) | Fault::Refused(_) => {
+            corrupt(path, fault.to_string())
+        }
     }
 }

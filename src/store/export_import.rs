@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::apply_change::{apply, check_new_job, require_account};
 use super::integrity_check::RowCounts;
-use super::storage_fault::{ApplyError, Fault};
+use super::storage_fault::Fault;
 use super::tables::{Reading, SCHEMA, Writing};
 use super::{
     Account, Change, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage,
@@ -189,24 +189,6 @@ pub enum ImportError {
     Store(#[from] OpenError),
 }
 
-/// Why rows were not imported into a file whose name is not known here.
-enum Importing {
-    Fault(Fault),
-    Import(ImportError),
-}
-
-impl<F: Into<Fault>> From<F> for Importing {
-    fn from(fault: F) -> Self {
-        Self::Fault(fault.into())
-    }
-}
-
-impl From<ImportError> for Importing {
-    fn from(error: ImportError) -> Self {
-        Self::Import(error)
-    }
-}
-
 impl RedbStore {
     /// Writes a consistent snapshot of what belongs to `accounts`, or of the whole store if there are none.
     ///
@@ -233,17 +215,17 @@ impl RedbStore {
     /// # Errors
     /// When the store has rows, a line is invalid or missing, or the store cannot be written.
     pub fn import(&self, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
+        let failed = |fault| ImportError::from(self.failed(fault));
         let imported = self.database.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
-            let rows = import(&mut Writing::open(&transaction)?, &mut input)?;
-            transaction.commit()?;
-            Ok::<_, Importing>(rows)
+            let imported = import(&mut Writing::open(&transaction)?, &mut input, failed);
+            if imported.is_ok() {
+                transaction.commit()?;
+            }
+            Ok(imported)
         });
-        imported.map_err(|error| match error {
-            Importing::Import(error) => error,
-            Importing::Fault(fault) => self.failed(fault).into(),
-        })
+        imported.map_err(failed)?
     }
 }
 
@@ -407,22 +389,22 @@ impl<R: BufRead> ImportReader<R> {
     }
 }
 
-/// Reads an export into tables, which must be empty.
-fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Importing> {
+/// Reads an export into tables, which must be empty. `failed` converts a fault of the file.
+fn import(
+    tables: &mut Writing<'_>,
+    input: &mut dyn BufRead,
+    failed: impl Fn(Fault) -> ImportError,
+) -> Result<RowCounts, ImportError> {
     // Every other row belongs to an account.
-    if !tables.accounts.is_empty()? {
-        return Err(ImportError::NotEmpty.into());
+    if !tables.accounts.is_empty().map_err(|error| failed(error.into()))? {
+        return Err(ImportError::NotEmpty);
     }
     let mut reader = ImportReader::begin(input)?;
     while let Some(row) = reader.next()? {
-        match insert(tables, row) {
-            Ok(()) => {}
-            Err(ApplyError::Refused(refusal)) => return Err(reader.wrong(refusal.to_string()).into()),
-            Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(reader.wrong(reason).into()),
-            Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked(_) | Fault::Closed))) => {
-                return Err(Importing::Fault(fault));
-            }
-        }
+        insert(tables, row).map_err(|fault| match fault {
+            Fault::Refused(_) | Fault::Damaged(_) => reader.wrong(fault.to_string()),
+            Fault::Storage(_) | Fault::Panicked(_) | Fault::Closed => failed(fault),
+        })?;
     }
     Ok(reader.rows())
 }
@@ -457,8 +439,8 @@ fn parse<T: Serialize + DeserializeOwned>(value: Value) -> Result<T, String> {
 }
 
 /// Adds a row with the checks of a change, without replacing any.
-fn insert(tables: &mut Writing<'_>, row: Row) -> Result<(), ApplyError> {
-    let duplicate = |what: &str| Err(ApplyError::Fault(Fault::Damaged(format!("this {what} is there already"))));
+fn insert(tables: &mut Writing<'_>, row: Row) -> Result<(), Fault> {
+    let duplicate = |what: &str| Err(Fault::Damaged(format!("this {what} is there already")));
     if !matches!(row, Row::Account(_)) {
         require_account(tables, row.account())?;
     }

@@ -17,7 +17,7 @@ use redb::{Database, Durability};
 use super::apply_change::apply;
 use super::database_file::OpenDatabase;
 use super::reopen::Reopener;
-use super::storage_fault::{ApplyError, Fault};
+use super::storage_fault::Fault;
 use super::tables::Writing;
 use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 
@@ -232,8 +232,8 @@ fn commit(database: &Database, changes: &[Change], attempt: &mut Attempt) -> Res
         for change in changes {
             attempt.results.push(match apply(&mut tables, change.clone()) {
                 Ok(rows) => Ok(rows),
-                Err(ApplyError::Refused(refusal)) => Err(refusal),
-                Err(ApplyError::Fault(fault)) => return Err(fault),
+                Err(Fault::Refused(refusal)) => Err(refusal),
+                Err(fault) => return Err(fault),
             });
         }
         // A completely refused group changed nothing: it needs no commit.

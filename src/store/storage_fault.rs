@@ -1,18 +1,25 @@
-//! Storage faults (I/O errors, damaged rows, engine panics), and why a change was not applied.
+//! Why work on the file failed: a storage fault (I/O error, damaged row, engine panic), or a refused change.
 
 use super::{ChangeError, RecordError};
 
-/// Why a row could not be read or written.
-#[derive(Debug)]
+/// Why work on the file failed.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// The file or the storage engine failed.
+    #[error("{0}")]
     Storage(redb::Error),
     /// A row cannot be decoded, or two rows contradict each other.
+    #[error("{0}")]
     Damaged(String),
     /// The storage engine panicked with this message, as it does on some kinds of damage.
+    #[error("the storage engine panicked: {0}")]
     Panicked(String),
     /// The file is closed: it could not be opened again after a fault.
+    #[error("the file could not be opened again after a fault")]
     Closed,
+    /// The change was refused; the transaction is unchanged.
+    #[error(transparent)]
+    Refused(ChangeError),
 }
 
 impl Fault {
@@ -25,7 +32,7 @@ impl Fault {
     pub(super) const fn needs_reopening(&self) -> bool {
         match self {
             Self::Storage(_) | Self::Panicked(_) | Self::Closed => true,
-            Self::Damaged(_) => false,
+            Self::Damaged(_) | Self::Refused(_) => false,
         }
     }
 
@@ -41,33 +48,7 @@ impl<E: Into<redb::Error>> From<E> for Fault {
     }
 }
 
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Storage(error) => write!(f, "{error}"),
-            Self::Damaged(reason) => f.write_str(reason),
-            Self::Panicked(message) => write!(f, "the storage engine panicked: {message}"),
-            Self::Closed => f.write_str("the file could not be opened again after a fault"),
-        }
-    }
-}
-
-/// Why a change was not applied to the transaction.
-#[derive(Debug)]
-pub(super) enum ApplyError {
-    /// The change was refused; the transaction is unchanged.
-    Refused(ChangeError),
-    /// The storage failed; the whole transaction is void.
-    Fault(Fault),
-}
-
-impl<E: Into<Fault>> From<E> for ApplyError {
-    fn from(error: E) -> Self {
-        Self::Fault(error.into())
-    }
-}
-
-impl From<ChangeError> for ApplyError {
+impl From<ChangeError> for Fault {
     fn from(refusal: ChangeError) -> Self {
         Self::Refused(refusal)
     }

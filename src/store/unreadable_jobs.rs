@@ -18,7 +18,7 @@ pub(super) fn skip_unreadable(id: &str, job: Result<Job, Fault>) -> Result<Optio
             report_unreadable(id, &reason);
             Ok(None)
         }
-        Err(fault @ (Fault::Storage(_) | Fault::Panicked(_) | Fault::Closed)) => Err(fault),
+        Err(fault) => Err(fault),
     }
 }
 

@@ -3,7 +3,7 @@
 use deadpool_postgres::Transaction;
 
 use super::database::{Database, transaction};
-use super::error::{DatabaseError, Refusal};
+use super::error::DatabaseError;
 use super::jobs::{change_job, create_job};
 use super::requests::bill;
 use super::rows::{account, add_account, changed, execute, key, key_day, limit_of, preset, put_account, put_key, row};
@@ -72,11 +72,11 @@ impl Database {
 
     /// Makes a change in one transaction.
     pub(in crate::store) async fn change(&self, change: Change) -> Result<Rows, ChangeError> {
-        Ok(transaction!(self, on, Refusal, { apply(&on, change, self.free_images_per_month()).await })?)
+        Ok(transaction!(self, on, { apply(&on, change, self.free_images_per_month()).await })?)
     }
 }
 
-async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64) -> Result<Rows, Refusal> {
+async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64) -> Result<Rows, DatabaseError> {
     let mut rows = Rows::default();
     match change {
         Change::CreateAccount { account, first_key } => {
@@ -148,13 +148,13 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
 }
 
 /// The account of this name, locked until the end of the transaction, or a refusal.
-pub(super) async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, Refusal> {
+pub(super) async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, DatabaseError> {
     let found = row(on, "SELECT record FROM accounts WHERE name = $1 FOR NO KEY UPDATE", &[&name]).await?;
     Ok(account(&found.ok_or_else(|| ChangeError::NoSuchAccount(name.to_owned()))?, 0)?)
 }
 
 /// Adds a key, unless its hash or id exists already.
-pub(super) async fn create_key(on: &Transaction<'_>, hash: KeyHash, key: Key) -> Result<(KeyHash, Key), Refusal> {
+pub(super) async fn create_key(on: &Transaction<'_>, hash: KeyHash, key: Key) -> Result<(KeyHash, Key), DatabaseError> {
     let text = "SELECT 1 FROM keys WHERE id = $1 OR hash = $2";
     if row(on, text, &[&key.id, &hash.0.as_slice()]).await?.is_some() {
         return Err(ChangeError::KeyExists.into());
@@ -164,7 +164,7 @@ pub(super) async fn create_key(on: &Transaction<'_>, hash: KeyHash, key: Key) ->
 }
 
 /// Writes a key, whose hash another key may have got in the meantime.
-async fn put_new_key(on: &Transaction<'_>, hash: KeyHash, key: &Key) -> Result<(), Refusal> {
+async fn put_new_key(on: &Transaction<'_>, hash: KeyHash, key: &Key) -> Result<(), DatabaseError> {
     match put_key(&**on, hash, key).await {
         Err(DatabaseError::Values(_)) => Err(ChangeError::KeyExists.into()),
         put => Ok(put?),
@@ -172,7 +172,7 @@ async fn put_new_key(on: &Transaction<'_>, hash: KeyHash, key: &Key) -> Result<(
 }
 
 /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time. The account is locked.
-pub(super) async fn put_preset(on: &Transaction<'_>, new: Preset) -> Result<Preset, Refusal> {
+pub(super) async fn put_preset(on: &Transaction<'_>, new: Preset) -> Result<Preset, DatabaseError> {
     let Preset { account, id, name, .. } = &new;
     let text = "SELECT 1 FROM presets WHERE account = $1 AND name = $2 AND id <> $3";
     if row(on, text, &[account, name, id]).await?.is_some() {

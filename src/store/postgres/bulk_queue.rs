@@ -38,8 +38,7 @@ pub struct BulkQueue {
 /// Runs `$work` in the transaction `$on` of the queue `$self`.
 macro_rules! transaction {
     ($self:ident, $on:ident, $work:block) => {
-        database::transaction!($self.database, $on, DatabaseError, $work)
-            .map_err(|error| error.into_open_error($self.name()))
+        database::transaction!($self.database, $on, $work).map_err(|error| error.into_open_error($self.name()))
     };
 }
 pub(super) use transaction;

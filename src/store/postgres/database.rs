@@ -8,7 +8,7 @@ use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Row;
 
 use super::connect::PostgresServer;
-use super::error::{DatabaseError, Refusal};
+use super::error::DatabaseError;
 use super::rows::{self, Parameters};
 use crate::store::{ChangeError, OpenError};
 
@@ -67,15 +67,18 @@ impl Database {
     }
 
     /// Runs `work` within the time limit, and remembers whether the database could be used.
-    pub(super) async fn run<T, E: AsDatabaseError>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub(super) async fn run<T>(
+        &self,
+        work: impl Future<Output = Result<T, DatabaseError>>,
+    ) -> Result<T, DatabaseError> {
         let done = match tokio::time::timeout(ANSWER_TIMEOUT, work).await {
             Ok(done) => done,
             Err(_) => {
                 let seconds = ANSWER_TIMEOUT.as_secs();
-                Err(DatabaseError::Interrupted(format!("the database did not answer within {seconds} s")).into())
+                Err(DatabaseError::Interrupted(format!("the database did not answer within {seconds} s")))
             }
         };
-        let outage = done.as_ref().err().and_then(E::as_database_error).filter(|error| error.is_outage());
+        let outage = done.as_ref().err().filter(|error| error.is_outage());
         if outage.is_some() {
             // The other connections are to this server, which may no longer accept writes.
             self.0.pool.retain(|_, _| false);
@@ -123,42 +126,25 @@ impl Database {
             "DELETE FROM claims WHERE ends_at < now()",
             "DELETE FROM rates WHERE second < extract(epoch FROM now()) - 120",
         ] {
-            self.execute(text, &[]).await.map_err(Refusal::Database)?;
+            self.execute(text, &[]).await?;
         }
         Ok(())
     }
 }
 
-/// Runs `$work` in the transaction `$on` of the database `$database`, and commits it unless `$work` fails with an `$error`.
+/// Runs `$work` in the transaction `$on` of the database `$database`, and commits it unless `$work` fails.
 macro_rules! transaction {
-    ($database:expr, $on:ident, $error:ty, $work:block) => {
+    ($database:expr, $on:ident, $work:block) => {
         $database
             .run(async {
                 let mut client = $database.client().await?;
                 let $on = client.transaction().await?;
-                let worked: Result<_, $error> = async { $work }.await;
+                let worked: Result<_, DatabaseError> = async { $work }.await;
                 let value = worked?;
                 $on.commit().await?;
-                Ok::<_, $error>(value)
+                Ok(value)
             })
             .await
     };
 }
 pub(super) use transaction;
-
-/// An error that may be of the database itself.
-pub(super) trait AsDatabaseError: From<DatabaseError> {
-    fn as_database_error(&self) -> Option<&DatabaseError>;
-}
-
-impl AsDatabaseError for Refusal {
-    fn as_database_error(&self) -> Option<&DatabaseError> {
-        if let Self::Database(error) = self { Some(error) } else { None }
-    }
-}
-
-impl AsDatabaseError for DatabaseError {
-    fn as_database_error(&self) -> Option<&DatabaseError> {
-        Some(self)
-    }
-}

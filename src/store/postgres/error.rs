@@ -35,6 +35,9 @@ pub(super) enum DatabaseError {
     /// A row cannot be read.
     #[error("{0}")]
     Damaged(String),
+    /// A change is refused. Nothing happened.
+    #[error(transparent)]
+    Refused(#[from] ChangeError),
 }
 
 impl DatabaseError {
@@ -58,8 +61,8 @@ impl DatabaseError {
         let path = PathBuf::from(name);
         match self {
             Self::Damaged(reason) => OpenError::Corrupt { path, reason },
-            other @ (Self::Away(_) | Self::Interrupted(_) | Self::Locked | Self::Values(_)) => {
-                OpenError::Io { path, source: io::Error::other(other.to_string()) }
+            Self::Away(_) | Self::Interrupted(_) | Self::Locked | Self::Values(_) | Self::Refused(_) => {
+                OpenError::Io { path, source: io::Error::other(self.to_string()) }
             }
         }
     }
@@ -86,34 +89,14 @@ impl From<PoolError> for DatabaseError {
     }
 }
 
-/// Why a change did not happen.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    Change(ChangeError),
-    Database(DatabaseError),
-}
-
-impl<E: Into<DatabaseError>> From<E> for Refusal {
-    fn from(error: E) -> Self {
-        Self::Database(error.into())
-    }
-}
-
-impl From<ChangeError> for Refusal {
-    fn from(error: ChangeError) -> Self {
-        Self::Change(error)
-    }
-}
-
-impl From<Refusal> for ChangeError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Change(error) => error,
-            Refusal::Database(DatabaseError::Interrupted(reason)) => Self::Interrupted(reason),
-            Refusal::Database(error @ (DatabaseError::Away(_) | DatabaseError::Locked)) => {
-                Self::Unavailable(error.to_string())
-            }
-            Refusal::Database(DatabaseError::Values(reason) | DatabaseError::Damaged(reason)) => Self::Storage(reason),
+/// For a change.
+impl From<DatabaseError> for ChangeError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Refused(refusal) => refusal,
+            DatabaseError::Interrupted(reason) => Self::Interrupted(reason),
+            DatabaseError::Away(_) | DatabaseError::Locked => Self::Unavailable(error.to_string()),
+            DatabaseError::Values(reason) | DatabaseError::Damaged(reason) => Self::Storage(reason),
         }
     }
 }

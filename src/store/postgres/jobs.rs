@@ -9,7 +9,7 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::database::{Database, transaction};
-use super::error::Refusal;
+use super::error::DatabaseError;
 use super::requests::{days_of, refused};
 use super::rows::{Parameters, count, execute, job, limit_of, put_job, row, rows, stored};
 use crate::store::transitions::job_after;
@@ -110,7 +110,7 @@ impl Database {
         at: UnixSeconds,
         running: &[String],
     ) -> Result<Option<ClaimedJob>, ChangeError> {
-        let claimed = transaction!(self, on, Refusal, {
+        let claimed = transaction!(self, on, {
             // Of this daemon, or unreadable.
             let mut excluded = running.to_vec();
             let (job, attempt) = loop {
@@ -170,7 +170,7 @@ impl Database {
         change: JobChange,
         attempt: Option<i64>,
     ) -> Result<Rows, ChangeError> {
-        Ok(transaction!(self, on, Refusal, { change_job(&on, id, change, attempt).await })?)
+        Ok(transaction!(self, on, { change_job(&on, id, change, attempt).await })?)
     }
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn create_job(
     job: &Job,
     at_most: usize,
     free_images_per_month: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), DatabaseError> {
     let (first, last) = days_of(job.month);
     let text = "SELECT check_quota($1, $2, $3, $4, $5, $6, $7)";
     let (month, images, free) = (i64::from(job.month.0), stored(job.reserved), stored(free_images_per_month));
@@ -204,7 +204,7 @@ pub(super) async fn create_job(
 }
 
 /// Refuses a job whose id or name exists already.
-pub(super) async fn check_new_job(on: &Transaction<'_>, job: &Job) -> Result<(), Refusal> {
+pub(super) async fn check_new_job(on: &Transaction<'_>, job: &Job) -> Result<(), DatabaseError> {
     if row(on, "SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await?.is_some() {
         return Err(ChangeError::JobExists(job.id.clone()).into());
     }
@@ -221,7 +221,7 @@ pub(super) async fn change_job(
     id: &str,
     change: JobChange,
     attempt: Option<i64>,
-) -> Result<Rows, Refusal> {
+) -> Result<Rows, DatabaseError> {
     let text = "SELECT id, record, progress, attempt FROM jobs WHERE id = $1 FOR UPDATE";
     let found = row(on, text, &[&id]).await?.ok_or_else(|| ChangeError::NoSuchJob(id.to_owned()))?;
     if attempt.is_some_and(|attempt| attempt != found.get::<_, i64>(3)) {

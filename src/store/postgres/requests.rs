@@ -9,7 +9,7 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::database::Database;
-use super::error::{DatabaseError, Refusal};
+use super::error::DatabaseError;
 use super::rows::{Parameters, account, count, record, row, stored};
 use crate::store::claim::Hold;
 use crate::store::quota::plan_quota;
@@ -154,7 +154,7 @@ pub(super) async fn bill(
     bill: &Bill,
     claim: Option<&RowClaim>,
     free_images_per_month: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), DatabaseError> {
     let Bill { account, month, images, microdollars, request, by } = bill;
     let (first, last) = days_of(*month);
     let (key_id, day, milliseconds) = match by {

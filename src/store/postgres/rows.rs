@@ -6,7 +6,7 @@ use deadpool_postgres::GenericClient as Pooled;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row};
 
-use super::error::{DatabaseError, Refusal};
+use super::error::DatabaseError;
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
 use crate::store::{Account, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage};
 
@@ -52,7 +52,7 @@ pub(super) async fn changed(
 }
 
 /// Inserts an account. One that another transaction adds at this moment is waited for, and refused.
-pub(super) async fn add_account(on: &impl GenericClient, account: &Account) -> Result<(), Refusal> {
+pub(super) async fn add_account(on: &impl GenericClient, account: &Account) -> Result<(), DatabaseError> {
     let record = AccountRecord::from_latest(account.clone()).encode();
     let text = "INSERT INTO accounts (name, record, plan) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
     let added = on.execute(text, &[&account.name, &record, &account.plan.name()]).await?;

@@ -10,7 +10,7 @@ use tokio_postgres::{IsolationLevel, Row};
 
 use super::accounts::{create_key, lock_account, put_preset};
 use super::connect::PostgresServer;
-use super::error::{DatabaseError, Refusal};
+use super::error::DatabaseError;
 use super::jobs::check_new_job;
 use super::rows::{account, add_account, changed, job, key, key_day, preset, put_job, request, row, stored, usage};
 use super::schema::{apply_missing_alone, leave, take_alone};
@@ -112,11 +112,10 @@ async fn import_alone(
     while let Some(row) = reader.next()? {
         match insert(&on, row).await {
             Ok(()) => {}
-            Err(Refusal::Change(refusal)) => return Err(reader.wrong(refusal.to_string())),
-            Err(Refusal::Database(DatabaseError::Values(reason) | DatabaseError::Damaged(reason))) => {
-                return Err(reader.wrong(reason));
+            Err(error @ (DatabaseError::Refused(_) | DatabaseError::Values(_) | DatabaseError::Damaged(_))) => {
+                return Err(reader.wrong(error.to_string()));
             }
-            Err(Refusal::Database(error)) => return Err(failed(error)),
+            Err(error) => return Err(failed(error)),
         }
     }
     on.commit().await.map_err(sql)?;
@@ -124,7 +123,7 @@ async fn import_alone(
 }
 
 /// Adds a row with the checks of a change, without replacing any.
-async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), Refusal> {
+async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), DatabaseError> {
     if let ExportRow::Account(account) = &new {
         return add_account(&**on, account).await;
     }
