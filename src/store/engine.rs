@@ -11,7 +11,7 @@ use super::local::LocalStore;
 use super::postgres::Database;
 use super::{
     Account, Admission, Change, ChangeError, ClaimedJob, Credential, Day, Job, JobChange, JobHeartbeat, KEY_DAYS_KEPT,
-    Key, KeyDay, KeyHash, LookupBy, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, RedbStore, Renewal, Rows,
+    Key, KeyDay, KeyHash, LookupBy, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, Renewal, Rows,
     StateStore, UnixSeconds,
 };
 use crate::telemetry::with_causes;
@@ -168,7 +168,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let (account, id_or_name) = (account.to_owned(), id_or_name.to_owned());
-                local.read(move |file| file.preset(&account, &id_or_name, first)).await
+                local.read(move |tables| tables.presets.find(&account, &id_or_name, first)).await
             }
             Self::Database(database) => database.preset(account, id_or_name, first).await,
         }
@@ -182,7 +182,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let (account, after) = (account.to_owned(), after.map(str::to_owned));
-                local.read(move |file| file.presets(&account, after.as_deref(), limit)).await
+                local.read(move |tables| tables.presets.page(&account, after.as_deref(), limit)).await
             }
             Self::Database(database) => database.presets(account, after, limit).await,
         }
@@ -201,7 +201,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let account = account.to_owned();
-                local.read(move |file| file.key_days(&account, from, to, limit)).await
+                local.read(move |tables| tables.key_days.of_account(&account, from, to, limit)).await
             }
             Self::Database(database) => database.key_days(account, (from, to), limit).await,
         }
@@ -215,7 +215,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let id = id.to_owned();
-                local.read(move |file| file.job(&id)).await
+                local.read(move |tables| tables.jobs.rows.get(&id)).await
             }
             Self::Database(database) => database.job(id).await,
         }
@@ -229,7 +229,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let (key_id, name) = (key_id.to_owned(), name.to_owned());
-                local.read(move |file| file.job_named(&key_id, &name)).await
+                local.read(move |tables| tables.jobs.named(&key_id, &name)).await
             }
             Self::Database(database) => database.job_named(key_id, name).await,
         }
@@ -244,10 +244,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let (key_id, after) = (key_id.to_owned(), after.map(|(place, id)| (place, id.to_owned())));
-                let read = move |file: &RedbStore| {
-                    file.jobs(&key_id, after.as_ref().map(|(place, id)| (*place, id.as_str())), limit)
-                };
-                local.read(read).await
+                local.read(move |tables| tables.jobs.page(&key_id, after, limit)).await
             }
             Self::Database(database) => database.jobs(key_id, after, limit).await,
         }
@@ -259,7 +256,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
         match self {
-            Self::File(local) => local.read(move |file| file.waiting_jobs(limit)).await,
+            Self::File(local) => local.read(move |tables| tables.jobs.waiting(limit)).await,
             Self::Database(database) => database.waiting_jobs(limit).await,
         }
     }
@@ -281,7 +278,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         match self {
-            Self::File(local) => local.read(move |file| file.expiring_jobs(limit)).await,
+            Self::File(local) => local.read(move |tables| tables.jobs.expiring(limit)).await,
             Self::Database(database) => database.expiring_jobs(limit).await,
         }
     }
@@ -293,7 +290,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn webhook_jobs(&self, now: UnixSeconds, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         match self {
-            Self::File(local) => local.read(move |file| file.webhook_jobs(limit)).await,
+            Self::File(local) => local.read(move |tables| tables.jobs.webhooks(limit)).await,
             Self::Database(database) => database.claim_webhooks(now, limit).await,
         }
     }

@@ -195,13 +195,12 @@ impl RedbStore {
     /// # Errors
     /// When an account does not exist, a row is damaged, or the output cannot be written.
     pub fn export(&self, output: impl Write, accounts: &BTreeSet<String>) -> Result<RowCounts, ExportError> {
-        self.read(|transaction| {
-            let tables = Reading::open(transaction)?;
+        self.read(|tables| {
             let mut writer = match ExportWriter::begin(output, accounts) {
                 Ok(writer) => writer,
                 Err(error) => return Ok(Err(ExportError::Output(error))),
             };
-            for row in rows(&tables)? {
+            for row in rows(tables)? {
                 if let Err(error) = writer.row(&row?) {
                     return Ok(Err(ExportError::Output(error)));
                 }

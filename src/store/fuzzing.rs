@@ -105,7 +105,7 @@ impl Case {
             9 => {
                 // The result of a failed read does not matter; the store has to live on.
                 let store = self.store.as_ref().expect("it is open");
-                let _ = (store.presets("a", None, 10), store.load_at(NOW));
+                let _ = (store.read(|tables| tables.presets.page("a", None, 10)), store.load_at(NOW));
             }
             10 => self.reopen(None),
             _ => {
@@ -193,15 +193,18 @@ fn submit(store: &RedbStore, change: Change) -> std::result::Result<Rows, Change
 /// All rows of a store.
 pub(super) fn rows(store: &RedbStore) -> Rows {
     let mut rows = store.load_at(NOW).expect("the store reads");
-    for account in ["a", "a-"] {
-        rows.presets.extend(store.presets(account, None, 1000).expect("the store reads"));
-    }
-    for key_id in ["key_0", "key_1"] {
-        rows.jobs.extend(store.jobs(key_id, None, 1000).expect("the store reads"));
-    }
-    // It depends on the account whose job was started last, which is in no other row.
-    rows.jobs.extend(store.next_job().expect("the store reads"));
-    rows
+    let more = store.read(|tables| {
+        for account in ["a", "a-"] {
+            rows.presets.extend(tables.presets.page(account, None, 1000)?);
+        }
+        for key_id in ["key_0", "key_1"] {
+            rows.jobs.extend(tables.jobs.page(key_id, None, 1000)?);
+        }
+        // It depends on the account whose job was started last, which is in no other row.
+        rows.jobs.extend(tables.jobs.next(tables.meta.last_turn()?)?);
+        Ok(rows)
+    });
+    more.expect("the store reads")
 }
 
 /// A change of a few accounts, keys, presets and jobs, to be made in `store`.
@@ -271,7 +274,7 @@ pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<
 /// A change of one of four jobs: mostly one that its state in `store` allows, as most random ones would be refused.
 fn job_change(input: &mut Unstructured<'_>, number: u8, at: UnixSeconds, store: &RedbStore) -> Result<Change> {
     let id = format!("job_{number:024}");
-    let allowed = match store.job(&id).expect("the store reads").map(|job| job.state) {
+    let allowed = match store.read(|tables| tables.jobs.rows.get(&id)).expect("the store reads").map(|job| job.state) {
         None => 0,
         Some(JobState::Queued) => 1,
         Some(JobState::Processing) => 2,

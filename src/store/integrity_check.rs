@@ -107,10 +107,9 @@ impl RedbStore {
         if !intact {
             report.add("the list of free pages was wrong and was rebuilt");
         }
-        self.read(|transaction| {
-            let Reading { accounts, keys, presets, usage, key_days, requests, jobs, .. } = Reading::open(transaction)?;
+        self.read(|Reading { accounts, keys, presets, usage, key_days, requests, jobs, .. }| {
             report.rows = RowCounts {
-                accounts: report.check(&accounts, [], |name, account| Ok((account.name == name, [])))?,
+                accounts: report.check(accounts, [], |name, account| Ok((account.name == name, [])))?,
                 keys: report.check(&keys.rows, keys.indexes()?, |hash, key| {
                     let is_indexed = keys.hash_of(&key.id)? == Some(KeyHash(*hash));
                     Ok((accounts.contains(&key.account)?, [Some(is_indexed)]))
@@ -119,10 +118,10 @@ impl RedbStore {
                     let belongs = (&*preset.account, &*preset.id) == (account, id) && accounts.contains(account)?;
                     Ok((belongs, [Some(presets.id_of(account, &preset.name)?.as_deref() == Some(id))]))
                 })?,
-                usage: report.check(&usage, [], |(month, account), _| {
+                usage: report.check(usage, [], |(month, account), _| {
                     Ok((Month(month).is_valid() && accounts.contains(account)?, []))
                 })?,
-                key_days: report.check(&key_days, [], |(account, ..), _| Ok((accounts.contains(account)?, [])))?,
+                key_days: report.check(key_days, [], |(account, ..), _| Ok((accounts.contains(account)?, [])))?,
                 requests: report.check(&requests.rows, requests.indexes()?, |(account, key), request| {
                     let is_indexed = requests.is_indexed(account, key, request.at)?;
                     Ok((accounts.contains(account)?, [Some(is_indexed)]))

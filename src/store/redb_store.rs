@@ -3,17 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{ReadTransaction, ReadableDatabase};
+use redb::ReadableDatabase;
 
 use super::database_file::{self, OpenDatabase, Opener, builder, create, read_error};
 use super::group_commit::Writer;
-use super::records::{JobRecord, KeyDayRecord};
 use super::reopen::{Reopener, StoreHealth};
 use super::storage_fault::Fault;
-use super::tables::{Jobs, Meta, Presets, Reading, Records};
+use super::tables::Reading;
 use super::{
-    Account, Change, Day, Job, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows,
-    StateStore, UnixSeconds,
+    Account, Change, Day, KeyHash, Month, OnCommit, OpenError, REQUEST_SECONDS, Rows, StateStore, UnixSeconds,
 };
 
 /// A redb file, opened exclusively by this process. All reads block: call them on a thread for blocking work.
@@ -63,8 +61,7 @@ impl RedbStore {
     /// # Errors
     /// When the store is damaged or cannot be read.
     pub fn load_at(&self, now: UnixSeconds) -> Result<Rows, OpenError> {
-        self.read(|transaction| {
-            let tables = Reading::open(transaction)?;
+        self.read(|tables| {
             let mut rows = Rows::default();
             for row in tables.accounts.all()? {
                 rows.accounts.push(row?.1?);
@@ -97,110 +94,16 @@ impl RedbStore {
         read_error(&self.database.path, fault)
     }
 
-    /// Runs `work` on a snapshot.
-    pub(super) fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
+    /// Runs `work` on the tables of a snapshot.
+    pub(super) fn read<T>(&self, work: impl FnOnce(&Reading<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
         let generation = self.database.generation();
-        let result = self.database.with(|database| work(&database.begin_read()?));
+        let result = self.database.with(|database| work(&Reading::open(&database.begin_read()?)?));
         result.map_err(|fault| {
             if fault.is_io() {
                 self.writer.report_read_fault(generation, &fault);
             }
             self.failed(fault)
         })
-    }
-}
-
-/// Presets, usage and jobs, which are read on demand.
-impl RedbStore {
-    /// One preset by its id or its name, tried as `first` first.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
-        self.read(|transaction| Presets::open(transaction)?.find(account, id_or_name, first))
-    }
-
-    /// Up to `limit` presets of an account by id, ascending, those after the id `after` or from the first one on.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
-        self.read(|transaction| Presets::open(transaction)?.page(account, after, limit))
-    }
-
-    /// Usage of an account's keys on the days from `from` to `to`, both included, by day and key id: up to `limit` rows.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn key_days(
-        &self,
-        account: &str,
-        from: Day,
-        to: Day,
-        limit: usize,
-    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
-        self.read(|transaction| Records::<_, KeyDayRecord>::open(transaction)?.of_account(account, from, to, limit))
-    }
-
-    /// One job by its id.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
-        self.read(|transaction| Records::<_, JobRecord>::open(transaction)?.get(id))
-    }
-
-    /// One job by its key and its `Idempotency-Key`.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
-        self.read(|transaction| Jobs::open(transaction)?.named(key_id, name))
-    }
-
-    /// Up to `limit` jobs of a key, newest first, after the job with the place and id `after`, which may be deleted, or from
-    /// the newest on.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.read(|transaction| Jobs::open(transaction)?.page(key_id, after, limit))
-    }
-
-    /// Up to `limit` queued and running jobs, in the order of the queue.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.read(|transaction| Jobs::open(transaction)?.waiting(limit))
-    }
-
-    /// The queued job to start next. Accounts take turns, also over a restart: first the account after the
-    /// one whose job was started last, and of an account the oldest job.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn next_job(&self) -> Result<Option<Job>, OpenError> {
-        self.read(|transaction| {
-            let last_turn = Meta::open(transaction)?.last_turn()?;
-            Jobs::open(transaction)?.next(last_turn)
-        })
-    }
-
-    /// Up to `limit` finished jobs, each with the time when its result or record expires, earliest first.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        self.read(|transaction| Jobs::open(transaction)?.expiring(limit))
-    }
-
-    /// Up to `limit` jobs with a pending webhook, each with the time of the next attempt, earliest first.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        self.read(|transaction| Jobs::open(transaction)?.webhooks(limit))
     }
 }
 

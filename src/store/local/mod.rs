@@ -23,10 +23,11 @@ use tokio::time::timeout;
 
 use super::admission::id_without_key;
 use super::quota::{QuotaKind, plan_quota, require};
+use super::storage_fault::Fault;
+use super::tables::Reading;
 use super::{
     Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, ImagesLeft, Job, JobChange, JobHeartbeat,
-    JobState, Month, OpenError, RateKind, RateRule, RateStatus, RedbStore, Renewal, Rows, StateStore, UnixSeconds,
-    Usage,
+    JobState, Month, OpenError, RateKind, RateRule, RateStatus, Renewal, Rows, StateStore, UnixSeconds, Usage,
 };
 
 pub(super) use claims::{Claims, MemoryClaim};
@@ -69,7 +70,7 @@ impl LocalStore {
         free_images_per_month: u64,
         now: UnixSeconds,
     ) -> Result<Self, OpenError> {
-        let (rows, waiting) = (file.file().load_at(now)?, file.file().waiting_jobs(usize::MAX)?);
+        let (rows, waiting) = (file.file().load_at(now)?, file.file().read(|tables| tables.jobs.waiting(usize::MAX))?);
         let local = Self(Arc::new(Shared {
             file,
             free_images_per_month,
@@ -200,11 +201,11 @@ impl LocalStore {
     /// Reads the file on a thread for blocking work.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&RedbStore) -> Result<T, OpenError> + Send + 'static,
+        read: impl FnOnce(&Reading<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, OpenError> {
         let file = Arc::clone(&self.0.file);
         // It only fails when the reading panics, or the runtime ends.
-        let outcome = tokio::task::spawn_blocking(move || read(file.file())).await;
+        let outcome = tokio::task::spawn_blocking(move || file.file().read(read)).await;
         let failed = |error| OpenError::Io { path: PathBuf::from("the store"), source: std::io::Error::other(error) };
         outcome.map_err(failed)?
     }
@@ -225,14 +226,16 @@ impl LocalStore {
     pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, ChangeError> {
         let uncertain = self.uncertain_start().clone();
         if let Some(id) = uncertain {
-            let started = self.read(move |file| file.job(&id)).await?;
+            let started = self.read(move |tables| tables.jobs.rows.get(&id)).await?;
             *self.uncertain_start() = None;
             if let Some(job) = started.filter(|job| job.state == JobState::Processing) {
                 return Ok(Some(ClaimedJob { job, attempt: 0 }));
             }
         }
         loop {
-            let Some(job) = self.read(|file| file.next_job()).await? else { return Ok(None) };
+            let Some(job) = self.read(|tables| tables.jobs.next(tables.meta.last_turn()?)).await? else {
+                return Ok(None);
+            };
             // Its creation may have been reported as failed although it was written.
             self.counters().enter(&job);
             match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {

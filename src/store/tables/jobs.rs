@@ -72,13 +72,13 @@ impl<S: Source> Jobs<S> {
     pub(in crate::store) fn page(
         &self,
         key_id: &str,
-        after: Option<(i64, &str)>,
+        after: Option<(i64, String)>,
         limit: usize,
     ) -> Result<Vec<Job>, Fault> {
         let from = Bound::Included((key_id, i64::MIN, ""));
         // The upper end of the key's range: no id and no place sorts behind these.
-        let to = after.map_or(Bound::Included((key_id, i64::MAX, "\u{10ffff}")), |(place, id)| {
-            Bound::Excluded((key_id, place, id))
+        let to = after.as_ref().map_or(Bound::Included((key_id, i64::MAX, "\u{10ffff}")), |(place, id)| {
+            Bound::Excluded((key_id, *place, id.as_str()))
         });
         let rows = self.listing.range::<(&str, i64, &str)>((from, to))?.rev();
         rows.map(|row| self.readable(row?.0.value().2)).filter_map(Result::transpose).take(limit).collect()

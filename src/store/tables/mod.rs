@@ -16,10 +16,10 @@ mod usage;
 
 use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
 
-pub(super) use jobs::Jobs;
+use jobs::Jobs;
 use keys::Keys;
 pub(super) use meta::Meta;
-pub(super) use presets::Presets;
+use presets::Presets;
 use requests::Requests;
 use rows::{Bytes, Source, Text, read_row};
 pub(super) use rows::{KeyOf, Records, Row};

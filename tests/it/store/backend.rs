@@ -1,12 +1,15 @@
 //! The stores that have to fulfil the same contract: a redb file and a PostgreSQL database.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 
 use backdrop::store::{
-    self, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError, PostgresServer,
-    Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig, UnixSeconds, Usage,
+    self, Change, ChangeError, ClaimedJob, Day, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError,
+    PostgresServer, Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig,
+    UnixSeconds, Usage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -34,39 +37,67 @@ pub(crate) trait Backend: Sized {
     fn import(&self, lines: &[u8]) -> RowCounts;
 }
 
-/// What both stores do, for tests: [`RedbStore`] documents it.
-pub(crate) trait ContractStore {
+/// Where a test submits changes.
+pub(crate) trait Submit {
+    fn submit(&self, change: Change, done: OnCommit);
+}
+
+/// What both stores do, for tests: [`Store`] documents it.
+pub(crate) trait ContractStore: Submit {
+    fn store(&self) -> &Store;
+
+    fn runtime(&self) -> &Runtime;
+
     fn load_at(&self, now: UnixSeconds) -> Rows;
 
     /// The integrity check; a database has none.
     fn assert_sound(&self);
 
-    fn submit(&self, change: Change, done: OnCommit);
-    fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError>;
-    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
+    fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
+        self.runtime().block_on(self.store().preset(account, id_or_name, first))
+    }
+
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        self.runtime().block_on(self.store().presets(account, after, limit))
+    }
+
     fn key_days(
         &self,
         account: &str,
         from: Day,
         to: Day,
         limit: usize,
-    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError>;
-    fn job(&self, id: &str) -> Result<Option<Job>, OpenError>;
-    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError>;
-    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError>;
-    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError>;
-    fn next_job(&self) -> Result<Option<Job>, OpenError>;
-    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
-    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
-}
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.runtime().block_on(self.store().key_days(account, (from, to), limit))
+    }
 
-/// Reads that are the file's.
-macro_rules! delegate_reads {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $row:ty;)*) => {$(
-        fn $name(&self, $($argument: $type),*) -> Result<$row, OpenError> {
-            self.$name($($argument),*)
-        }
-    )*};
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+        self.runtime().block_on(self.store().job(id))
+    }
+
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+        self.runtime().block_on(self.store().job_named(key_id, name))
+    }
+
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.runtime().block_on(self.store().jobs(key_id, after, limit))
+    }
+
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.runtime().block_on(self.store().waiting_jobs(limit))
+    }
+
+    fn claim_job(&self) -> Result<Option<ClaimedJob>, ChangeError> {
+        self.runtime().block_on(self.store().claim_job(UnixSeconds::now(), &[]))
+    }
+
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.runtime().block_on(self.store().expiring_jobs(limit))
+    }
+
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.runtime().block_on(self.store().webhook_jobs(UnixSeconds::now(), limit))
+    }
 }
 
 /// A redb file.
@@ -84,7 +115,7 @@ impl Redb {
 }
 
 impl Backend for Redb {
-    type Store = RedbStore;
+    type Store = FileStore;
 
     const REFUSES_REPETITIONS: bool = false;
 
@@ -92,11 +123,11 @@ impl Backend for Redb {
         Self::new()
     }
 
-    fn open(&self) -> RedbStore {
-        RedbStore::open(&self.file).expect("the store opens")
+    fn open(&self) -> FileStore {
+        FileStore::new(RedbStore::open(&self.file).expect("the store opens"))
     }
 
-    fn export(&self, store: &RedbStore) -> (Vec<u8>, RowCounts) {
+    fn export(&self, store: &FileStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
         let rows = store.export(&mut lines, &BTreeSet::new()).expect("the store reads");
         (lines, rows)
@@ -107,44 +138,89 @@ impl Backend for Redb {
     }
 }
 
-impl ContractStore for RedbStore {
+/// A file with a store that reads it. Changes are submitted to the file.
+#[derive(Debug)]
+pub(crate) struct FileStore {
+    file: Arc<RedbStore>,
+    store: Store,
+    runtime: Runtime,
+}
+
+/// A file that a test uses, too.
+#[derive(Debug)]
+struct SharedFile(Arc<RedbStore>);
+
+impl StateStore for SharedFile {
+    fn file(&self) -> &RedbStore {
+        &self.0
+    }
+
+    fn submit(&self, change: Change, done: OnCommit) {
+        StateStore::submit(&*self.0, change, done);
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.0.fault()
+    }
+}
+
+impl FileStore {
+    pub(crate) fn new(file: RedbStore) -> Self {
+        let file = Arc::new(file);
+        let store = Store::file(SharedFile(Arc::clone(&file)), u64::MAX).expect("it loads");
+        Self { file, store, runtime: runtime() }
+    }
+}
+
+impl Deref for FileStore {
+    type Target = RedbStore;
+
+    fn deref(&self) -> &RedbStore {
+        &self.file
+    }
+}
+
+impl Submit for RedbStore {
+    fn submit(&self, change: Change, done: OnCommit) {
+        StateStore::submit(self, change, done);
+    }
+}
+
+impl Submit for FileStore {
+    fn submit(&self, change: Change, done: OnCommit) {
+        StateStore::submit(&*self.file, change, done);
+    }
+}
+
+impl ContractStore for FileStore {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     fn load_at(&self, now: UnixSeconds) -> Rows {
-        self.load_at(now).expect("the store reads")
+        self.file.load_at(now).expect("the store reads")
     }
 
     fn assert_sound(&self) {
         let report = self.check().expect("the store reads");
         assert!(report.is_sound(), "{:?}", report.findings);
     }
-
-    fn submit(&self, change: Change, done: OnCommit) {
-        StateStore::submit(self, change, done);
-    }
-
-    delegate_reads! {
-        preset(account: &str, id_or_name: &str, first: LookupBy) -> Option<Preset>;
-        presets(account: &str, after: Option<&str>, limit: usize) -> Vec<Preset>;
-        key_days(account: &str, from: Day, to: Day, limit: usize) -> Vec<(Day, String, KeyDay)>;
-        job(id: &str) -> Option<Job>;
-        job_named(key_id: &str, name: &str) -> Option<Job>;
-        jobs(key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Vec<Job>;
-        waiting_jobs(limit: usize) -> Vec<Job>;
-        next_job() -> Option<Job>;
-        expiring_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
-        webhook_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
-    }
 }
 
 /// A database of a server.
 pub(crate) struct Postgres {
-    pub(crate) server: std::sync::Arc<Server>,
+    pub(crate) server: Arc<Server>,
     pub(crate) url: String,
 }
 
 impl Postgres {
     /// An empty database of a new server; `None` without PostgreSQL, whose tests are skipped then.
     pub(crate) fn create() -> Option<Self> {
-        let server = std::sync::Arc::new(Server::start()?);
+        let server = Arc::new(Server::start()?);
         let url = server.database();
         Some(Self { server, url })
     }
@@ -251,53 +327,19 @@ impl PostgresStore {
     }
 }
 
-impl ContractStore for PostgresStore {
+impl Submit for PostgresStore {
     fn submit(&self, change: Change, done: OnCommit) {
         done(self.change(change));
     }
+}
 
-    fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
-        self.runtime.block_on(self.store.preset(account, id_or_name, first))
+impl ContractStore for PostgresStore {
+    fn store(&self) -> &Store {
+        &self.store
     }
 
-    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
-        self.runtime.block_on(self.store.presets(account, after, limit))
-    }
-
-    fn key_days(
-        &self,
-        account: &str,
-        from: Day,
-        to: Day,
-        limit: usize,
-    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
-        self.runtime.block_on(self.store.key_days(account, (from, to), limit))
-    }
-
-    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
-        self.runtime.block_on(self.store.job(id))
-    }
-
-    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
-        self.runtime.block_on(self.store.job_named(key_id, name))
-    }
-
-    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.runtime.block_on(self.store.jobs(key_id, after, limit))
-    }
-
-    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.runtime.block_on(self.store.waiting_jobs(limit))
-    }
-
-    /// Without the turns of accounts: a claim would start it.
-    fn next_job(&self) -> Result<Option<Job>, OpenError> {
-        let waiting = self.waiting_jobs(usize::MAX)?;
-        Ok(waiting.into_iter().find(|job| job.state == store::JobState::Queued))
-    }
-
-    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        self.runtime.block_on(self.store.expiring_jobs(limit))
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// From the finished jobs: a claim of webhooks would move their times.

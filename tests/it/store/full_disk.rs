@@ -7,6 +7,7 @@ use std::path::Path;
 
 use backdrop::store::{self, Bill, Change, ChangeError, Month, Preset, RedbStore, StateStore, UnixSeconds};
 
+use crate::store::backend::{ContractStore, FileStore};
 use crate::store::support::{account, apply, preset, wait_until};
 use crate::support::child_process::child_input;
 use crate::support::small_disk;
@@ -46,7 +47,7 @@ fn on_a_small_disk() {
     let folder = child_input();
     let folder = Path::new(&folder);
     let file = store::file_in(folder);
-    let store = RedbStore::open(&file).expect("a new store");
+    let store = FileStore::new(RedbStore::open(&file).expect("a new store"));
     apply(&store, account("a")).expect("there is room");
     apply(&store, bill()).expect("there is room");
     let filler = folder.join("filler");
@@ -75,7 +76,7 @@ fn on_a_small_disk() {
     apply(&store, bill()).expect("there is room again");
     assert_eq!((store.presets("a", None, 1000).expect("it reads").len(), billed(&store)), (kept + 1, 2));
     drop(store);
-    let store = RedbStore::open(&store::file_in(folder)).expect("it opens");
+    let store = FileStore::new(RedbStore::open(&store::file_in(folder)).expect("it opens"));
     assert_eq!((store.presets("a", None, 1000).expect("it reads").len(), billed(&store)), (kept + 1, 2));
     assert!(store.check().expect("it reads").is_sound());
     println!("{PASSED}");

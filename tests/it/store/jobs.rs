@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use redb::{Database, TableDefinition};
 use tempfile::TempDir;
 
-use crate::store::backend::{Backend, ContractStore, Redb};
+use crate::store::backend::{Backend, ContractStore, FileStore, Redb, Submit};
 use crate::store::support::{account, apply, apply_all, new_store, with_account};
 
 /// 2026-01-01T00:00:00Z.
@@ -90,8 +90,9 @@ fn start(number: u8, at: i64) -> Change {
 }
 
 /// A store with job 1 in a state.
-fn with_job(state: JobState) -> (TempDir, RedbStore) {
+fn with_job(state: JobState) -> (TempDir, FileStore) {
     let (folder, store) = with_account();
+    let store = FileStore::new(store);
     apply(&store, create(Job { webhook: Some(hook()), ..job(1) })).expect("it is new");
     let changes = match state {
         JobState::Queued => vec![],
@@ -106,7 +107,7 @@ fn with_job(state: JobState) -> (TempDir, RedbStore) {
     (folder, store)
 }
 
-fn the_job(store: &RedbStore) -> Job {
+fn the_job(store: &FileStore) -> Job {
     store.job(&id(1)).expect("the store reads").expect("it is there")
 }
 
@@ -190,7 +191,7 @@ fn a_result_expires_no_later_than_its_job() {
 pub(crate) const UNREADABLE: [u8; 3] = [1, 3, 5];
 
 /// Creates two queued, two running and two finished jobs of one key.
-pub(crate) fn create_pairs(store: &dyn ContractStore) {
+pub(crate) fn create_pairs(store: &dyn Submit) {
     for number in 1..=6 {
         apply(store, create(Job { webhook: Some(hook()), ..job(number) })).expect("it is new");
     }
@@ -209,8 +210,8 @@ pub(crate) fn assert_left_out(store: &dyn ContractStore) {
     assert_eq!(numbers(store.waiting_jobs(9).expect("it reads")), [2, 4]);
     assert_eq!(timed(store.expiring_jobs(1).expect("it reads")), [6]);
     assert_eq!(timed(store.webhook_jobs(1).expect("it reads")), [6]);
-    let next = store.next_job().expect("it reads");
-    assert_eq!(next.map(|job| job.place), Some(2));
+    let next = store.claim_job().expect("it reads");
+    assert_eq!(next.map(|claimed| claimed.job.place), Some(2));
     for number in UNREADABLE {
         let error = store.job(&id(number)).expect_err("its record is damaged").to_string();
         assert!(error.contains(&id(number)), "{error}");
@@ -239,7 +240,7 @@ fn jobs_whose_records_cannot_be_read_are_left_out_of_lists() {
         }
         transaction.commit().expect("the disk writes");
     }
-    assert_left_out(&RedbStore::open(&file).expect("the store opens"));
+    assert_left_out(&FileStore::new(RedbStore::open(&file).expect("the store opens")));
 }
 
 #[derive(Clone, Debug)]

@@ -117,8 +117,10 @@ async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     assert_eq!(keys.find(secret.expose()).expect("the key works").account.name, "default");
     drop(keys);
     assert_eq!(schema_of(&file), 6);
+    let store = Store::file(RedbStore::open(&file).expect("a store"), 50).expect("it loads");
+    assert_eq!(store.waiting_jobs(9).await.expect("the new tables are there"), []);
+    drop(store);
     let store = RedbStore::open(&file).expect("a store");
-    assert_eq!(store.waiting_jobs(9).expect("the new tables are there"), []);
     assert!(store.check().expect("it can be read").is_sound());
 }
 

@@ -4,7 +4,7 @@ use backdrop::account::Presets;
 use backdrop::account::presets::{Draft, LookupBy, Page, PresetError};
 use backdrop::store::{ChangeError, Preset, Store, UnixSeconds};
 
-use crate::store::backend::{Backend, Postgres, Redb, runtime};
+use crate::store::backend::{Backend, ContractStore, Postgres, Redb, runtime};
 use crate::store::support::account;
 
 /// A control character of each kind; PostgreSQL refuses the first one in a text.
@@ -34,7 +34,7 @@ async fn check(store: Store) {
 
 #[test]
 fn a_reference_with_a_control_character_is_of_no_preset_in_a_file_and_in_a_database() {
-    runtime().block_on(check(Store::file(Redb::new().open(), 50).expect("it loads")));
+    runtime().block_on(check(Redb::new().open().store().clone()));
     let Some(database) = Postgres::create() else { return };
     runtime().block_on(async {
         check(Store::Database(database.configured().open(50).await.expect("it opens"))).await;

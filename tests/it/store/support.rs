@@ -12,7 +12,7 @@ use backdrop::store::{
 use futures_util::FutureExt;
 use tempfile::TempDir;
 
-use crate::store::backend::ContractStore;
+use crate::store::backend::Submit;
 
 /// Stops a test that hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -128,7 +128,7 @@ pub(crate) fn with_account() -> (TempDir, RedbStore) {
 
 /// Submits all changes at once and waits for their outcomes.
 pub(crate) fn apply_all(
-    store: &dyn ContractStore,
+    store: &dyn Submit,
     changes: impl IntoIterator<Item = Change>,
 ) -> Vec<Result<Rows, ChangeError>> {
     let (outcome, outcomes) = mpsc::channel();
@@ -146,7 +146,7 @@ pub(crate) fn apply_all(
 }
 
 /// Submits a change and waits for its outcome.
-pub(crate) fn apply(store: &dyn ContractStore, change: Change) -> Result<Rows, ChangeError> {
+pub(crate) fn apply(store: &dyn Submit, change: Change) -> Result<Rows, ChangeError> {
     apply_all(store, [change]).pop().expect("one change has one outcome")
 }
 
