@@ -132,7 +132,6 @@ fn add_bill(tables: &mut Writing<'_>, bill: Bill, rows: &mut Rows) -> Result<(),
     let usage = tables.usage.add(&account, month, more)?;
     if let Some((key, request)) = request {
         tables.requests.put(&account, &key, &request)?;
-        rows.requests.push((account.clone(), key, request));
     }
     // A sandbox key bills nothing, and leaves no row.
     if let Some(KeyUse { key_id, day, milliseconds }) = by

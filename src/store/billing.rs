@@ -213,12 +213,9 @@ impl Reservation {
         let hold = claim.as_ref().map(|(claim, _)| claim.hold.clone());
         let written = match store {
             Store::File(local) => {
-                let remembered = own.clone();
                 let committed = move |rows: &Rows| {
                     self.finalize(rows, images);
-                    if let (Some(Hold::Memory(claim)), Some(request)) = (hold.as_deref(), remembered) {
-                        claim.billed(request);
-                    }
+                    drop(hold);
                 };
                 local.write(Change::Bill(bill), committed).await.map(drop)
             }

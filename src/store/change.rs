@@ -70,7 +70,7 @@ pub enum Change {
         day: Day,
     },
     /// Drops the oldest of the requests billed before a time; [`Rows::forgotten_requests`](super::Rows::forgotten_requests)
-    /// lists them. It delays other changes in proportion to what it drops.
+    /// counts them. It delays other changes in proportion to what it drops.
     ForgetRequests {
         /// The oldest time to keep.
         before: UnixSeconds,

@@ -50,7 +50,7 @@ pub struct ClaimGuard {
 /// What keeps others from billing under the key.
 #[derive(Debug)]
 pub(super) enum Hold {
-    Memory(MemoryClaim),
+    Memory { _claim: MemoryClaim },
     Row(RowClaim),
 }
 
@@ -69,7 +69,7 @@ impl Store {
         lasts: Duration,
     ) -> Result<Claim, OpenError> {
         match self {
-            Self::File(local) => Ok(local.claims().claim(account, key, fingerprint, now).await),
+            Self::File(local) => local.claim(account, key, fingerprint, now).await,
             Self::Database(database) => loop {
                 if let Some(claim) = database.claim(account, key, fingerprint, now, lasts).await? {
                     return Ok(claim);
@@ -81,22 +81,33 @@ impl Store {
 }
 
 impl Claim {
-    /// The outcome for a request whose key was billed before; `None` where some of its pictures are not billed yet.
-    pub(super) fn of_billed(billed: &Request, fingerprint: [u8; 32]) -> Option<Self> {
-        if billed.fingerprint != fingerprint {
-            return Some(Self::Conflict);
+    /// The outcome of an attempt to claim `key`, under which `billed` was billed before. `hold` is the claim; without one another
+    /// claim holds the key, of another request if `is_other`. `None` where that claim has to end first.
+    pub(super) fn of_attempt(
+        key: &str,
+        fingerprint: [u8; 32],
+        at: UnixSeconds,
+        billed: Option<Request>,
+        hold: Option<Hold>,
+        is_other: bool,
+    ) -> Option<Self> {
+        match (billed, hold) {
+            (Some(billed), _) if billed.fingerprint != fingerprint => Some(Self::Conflict),
+            (Some(billed), _) if billed.pictures.iter().all(Option::is_some) => {
+                Some(Self::Replay(billed.pictures.into()))
+            }
+            (earlier, Some(hold)) => {
+                let (key, hold) = (key.to_owned(), Arc::new(hold));
+                Some(Self::New(ClaimGuard { key, fingerprint, at, earlier, is_uncertain: false, hold }))
+            }
+            (None, None) if is_other => Some(Self::Conflict),
+            // A part of this request is billed, so a claim of another request is a wrong one, which ends at once.
+            (_, None) => None,
         }
-        let are_all_billed = billed.pictures.iter().all(Option::is_some);
-        are_all_billed.then(|| Self::Replay(billed.pictures.as_slice().into()))
     }
 }
 
 impl ClaimGuard {
-    /// The right to bill under `key`, continuing what was billed `earlier`.
-    pub(super) fn new(key: &str, fingerprint: [u8; 32], at: UnixSeconds, earlier: Option<Request>, hold: Hold) -> Self {
-        Self { key: key.to_owned(), fingerprint, at, earlier, is_uncertain: false, hold: Arc::new(hold) }
-    }
-
     /// The pictures that are billed under the key.
     #[must_use]
     pub fn pictures(&self) -> BilledPictures {

@@ -376,7 +376,7 @@ impl Store {
         let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
         // In batches, so that no transaction is long.
         let forget = || Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
-        while self.change(forget()).await?.forgotten_requests.len() == DROPPED_PER_CHANGE {}
+        while self.change(forget()).await?.forgotten_requests == DROPPED_PER_CHANGE {}
         self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await.map(drop)
     }
 

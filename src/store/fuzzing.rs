@@ -190,8 +190,11 @@ fn submit(store: &RedbStore, change: Change) -> std::result::Result<Rows, Change
     outcome.recv_timeout(LONG).expect("a good disk")
 }
 
+/// Rows, and the billed requests with account and `Idempotency-Key`.
+pub(super) type AllRows = (Rows, Vec<(String, String, Request)>);
+
 /// All rows of a store.
-pub(super) fn rows(store: &RedbStore) -> Rows {
+pub(super) fn rows(store: &RedbStore) -> AllRows {
     let mut rows = store.load_at(NOW).expect("the store reads");
     let more = store.read(|tables| {
         for account in ["a", "a-"] {
@@ -202,7 +205,13 @@ pub(super) fn rows(store: &RedbStore) -> Rows {
         }
         // It depends on the account whose job was started last, which is in no other row.
         rows.jobs.extend(tables.jobs.next(tables.meta.last_turn()?)?);
-        Ok(rows)
+        let mut requests = Vec::new();
+        for row in tables.requests.rows.all()? {
+            let (names, request) = row?;
+            let (account, key) = names.value();
+            requests.push((account.to_owned(), key.to_owned(), request?));
+        }
+        Ok((rows, requests))
     });
     more.expect("the store reads")
 }

@@ -10,9 +10,7 @@ use super::group_commit::Writer;
 use super::reopen::{Reopener, StoreHealth};
 use super::storage_fault::Fault;
 use super::tables::Reading;
-use super::{
-    Account, Change, Day, KeyHash, Month, OnCommit, OpenError, REQUEST_SECONDS, Rows, StateStore, UnixSeconds,
-};
+use super::{Account, Change, Day, KeyHash, Month, OnCommit, OpenError, Rows, StateStore, UnixSeconds};
 
 /// A redb file, opened exclusively by this process. All reads block: call them on a thread for blocking work.
 ///
@@ -56,7 +54,7 @@ impl RedbStore {
     }
 
     /// Reads what is held in memory: all accounts and keys, the usage of the month of `now` and the one before it, by account and
-    /// by key and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours, oldest first.
+    /// by key and day (and of later ones, when the clock ran backwards).
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.
@@ -79,11 +77,6 @@ impl RedbStore {
             for Account { name, .. } in &rows.accounts {
                 let days = tables.key_days.of_account(name, Day::first_of(first), Day(u32::MAX), usize::MAX)?;
                 rows.key_days.extend(days.into_iter().map(|(day, key_id, used)| (name.clone(), day, key_id, used)));
-            }
-            for row in tables.requests.times(UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS)))? {
-                let (_, [account, key]) = row?;
-                let request = tables.requests.indexed(&account, &key)?;
-                rows.requests.push((account, key, request));
             }
             Ok(rows)
         })

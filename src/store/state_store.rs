@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::{Account, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, RedbStore, Request, Usage};
+use super::{Account, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, RedbStore, Usage};
 
-/// How long a billed request is remembered, in seconds: [`RedbStore::load_at`] returns no older ones.
+/// How long a billed request is remembered, in seconds.
 pub const REQUEST_SECONDS: i64 = 24 * 60 * 60;
 
 /// Days for which usage by key is kept.
@@ -25,14 +25,12 @@ pub struct Rows {
     pub usage: Vec<(String, Month, Usage)>,
     /// Account, day, key id, and the key's usage on it.
     pub key_days: Vec<(String, Day, String, KeyDay)>,
-    /// Account, `Idempotency-Key`, and the request billed under it.
-    pub requests: Vec<(String, String, Request)>,
     /// Presets that a change wrote. [`RedbStore::load_at`] omits them: they are read on demand.
     pub presets: Vec<Preset>,
     /// Jobs that a change wrote. [`RedbStore::load_at`] omits them: they are read on demand.
     pub jobs: Vec<Job>,
-    /// Account and `Idempotency-Key` of the requests that a [`Change::ForgetRequests`] dropped.
-    pub forgotten_requests: Vec<(String, String)>,
+    /// How many requests a [`Change::ForgetRequests`] dropped.
+    pub forgotten_requests: usize,
 }
 
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.

@@ -1,27 +1,27 @@
-//! `Idempotency-Key`s in memory: which requests run, and what was billed in the last 24 hours.
+//! `Idempotency-Key`s of running requests, in memory. What was billed under a key is in the file.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
+use super::LocalStore;
 use crate::store::claim::Hold;
-use crate::store::{Claim, ClaimGuard, REQUEST_SECONDS, Request, UnixSeconds};
+use crate::store::{Claim, OpenError, REQUEST_SECONDS, UnixSeconds};
 
-/// The keys of the last 24 hours; older ones are here until the file drops them. Clones share one state.
+/// The running requests, by account and key. Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub(in crate::store) struct Claims(Arc<Mutex<HashMap<Id, Entry>>>);
+pub(super) struct Claims(Arc<Mutex<HashMap<Id, Running>>>);
 
-/// Account and key as SHA-256: 32 bytes, however long the two are.
-type Id = [u8; 32];
+type Id = (String, String);
 
-#[derive(Debug)]
-enum Entry {
-    /// Claimed; the channel closes when the claim ends. `billed` is the entry after it.
-    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, billed: Option<Request> },
-    /// Billed for at least some of its pictures.
-    Billed(Request),
+/// A request whose key is claimed.
+#[derive(Clone, Debug)]
+struct Running {
+    fingerprint: [u8; 32],
+    /// Closes when the claim ends.
+    ended: watch::Receiver<()>,
 }
 
 /// The exclusive right to bill under a key, until it is dropped.
@@ -29,18 +29,11 @@ enum Entry {
 pub(in crate::store) struct MemoryClaim {
     claims: Claims,
     id: Id,
-    /// Dropped after the entry is changed: fields are dropped after `Drop::drop`.
+    /// Dropped after the request is removed: fields are dropped after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
 
-impl Claims {
-    /// With the requests that the file remembers.
-    pub(in crate::store) fn load(requests: &[(String, String, Request)]) -> Self {
-        let billed =
-            |(account, key, request): &(String, String, Request)| (id(account, key), Entry::Billed(request.clone()));
-        Self(Arc::new(Mutex::new(requests.iter().map(billed).collect())))
-    }
-
+impl LocalStore {
     /// Claims a key for a request. While the same request is in progress this waits for its end.
     pub(in crate::store) async fn claim(
         &self,
@@ -48,94 +41,64 @@ impl Claims {
         key: &str,
         fingerprint: [u8; 32],
         now: UnixSeconds,
-    ) -> Claim {
+    ) -> Result<Claim, OpenError> {
+        let id: Id = (account.to_owned(), key.to_owned());
         loop {
-            let mut ended = match self.try_claim(account, key, fingerprint, now) {
-                Ok(claimed) => return claimed,
-                Err(ended) => ended,
+            let (hold, running) = match self.0.claims.take(&id, fingerprint) {
+                Ok(claim) => (Some(Hold::Memory { _claim: claim }), None),
+                Err(running) => (None, Some(running)),
             };
-            // Nothing is ever sent: this returns, with an error, when the guard is dropped.
-            let _ = ended.changed().await;
-        }
-    }
-
-    /// Forgets requests, by account and key, that the file has dropped.
-    pub(in crate::store) fn forget(&self, requests: &[(String, String)]) {
-        let ids: Vec<Id> = requests.iter().map(|(account, key)| id(account, key)).collect();
-        let mut entries = self.lock();
-        for id in ids {
-            match entries.get_mut(&id) {
-                Some(Entry::Running { billed, .. }) => *billed = None,
-                Some(Entry::Billed(_)) => drop(entries.remove(&id)),
-                None => {}
+            // After the key is taken: the bills of every earlier claim are committed.
+            let row = id.clone();
+            let billed = self.read(move |tables| tables.requests.rows.get((&row.0, &row.1))).await?;
+            let billed = billed.filter(|billed| billed.at.0 >= now.0.saturating_sub(REQUEST_SECONDS));
+            let is_other = running.as_ref().is_some_and(|running| running.fingerprint != fingerprint);
+            if let Some(outcome) = Claim::of_attempt(key, fingerprint, now, billed, hold, is_other) {
+                return Ok(outcome);
+            }
+            if let Some(Running { mut ended, .. }) = running {
+                // Nothing is ever sent: this returns, with an error, when the claim is dropped.
+                let _ = ended.changed().await;
             }
         }
     }
+}
 
-    /// The outcome, or a channel to wait for before the next attempt.
-    fn try_claim(
-        &self,
-        account: &str,
-        key: &str,
-        fingerprint: [u8; 32],
-        now: UnixSeconds,
-    ) -> Result<Claim, watch::Receiver<()>> {
-        let (id, oldest) = (id(account, key), now.0.saturating_sub(REQUEST_SECONDS));
-        let mut entries = self.lock();
-        let earlier = match entries.get(&id) {
-            Some(Entry::Running { fingerprint: first, ended, .. }) if *first == fingerprint => {
-                return Err(ended.clone());
+impl Claims {
+    /// Takes a key for a request, or returns the request that has it.
+    fn take(&self, id: &Id, fingerprint: [u8; 32]) -> Result<MemoryClaim, Running> {
+        match self.lock().entry(id.clone()) {
+            Entry::Occupied(running) => Err(running.get().clone()),
+            Entry::Vacant(free) => {
+                let (sender, ended) = watch::channel(());
+                free.insert(Running { fingerprint, ended });
+                Ok(MemoryClaim { claims: self.clone(), id: id.clone(), _ended: sender })
             }
-            Some(Entry::Running { .. }) => return Ok(Claim::Conflict),
-            Some(Entry::Billed(billed)) if billed.at.0 >= oldest => Some(billed.clone()),
-            Some(Entry::Billed(_)) | None => None,
-        };
-        if let Some(outcome) = earlier.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
-            return Ok(outcome);
         }
-        let (sender, ended) = watch::channel(());
-        entries.insert(id, Entry::Running { fingerprint, ended, billed: earlier.clone() });
-        let claim = MemoryClaim { claims: self.clone(), id, _ended: sender };
-        Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(claim))))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
     /// to stop.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Running>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl MemoryClaim {
-    /// To be called when a bill of the request is committed.
-    pub(in crate::store) fn billed(&self, request: Request) {
-        if let Some(Entry::Running { billed, .. }) = self.claims.lock().get_mut(&self.id) {
-            *billed = Some(request);
-        }
     }
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
-        let mut entries = self.claims.lock();
-        if let Some(Entry::Running { billed: Some(request), .. }) = entries.remove(&self.id) {
-            entries.insert(self.id, Entry::Billed(request));
-        }
+        self.claims.lock().remove(&self.id);
     }
-}
-
-fn id(account: &str, key: &str) -> Id {
-    // An account's name has no zero byte, so different pairs have different texts.
-    Sha256::new().chain_update(account).chain_update([0]).chain_update(key).finalize().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Allowance, BilledPictures, CommitMode, MemoryStore, Payer, Plan, Reservation, Store};
-    use futures_util::FutureExt;
+    use crate::store::{
+        Allowance, BilledPictures, ClaimGuard, CommitMode, MemoryStore, Payer, Plan, Reservation, Store,
+    };
     use proptest::prelude::*;
     use std::time::Duration;
+    use tokio::time::timeout;
 
     const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
     const DAY: i64 = 86_400;
@@ -146,16 +109,13 @@ mod tests {
 
     impl Keys {
         async fn claim(&self, account: &str, key: &str, fingerprint: [u8; 32], now: UnixSeconds) -> Claim {
-            self.0.claim(account, key, fingerprint, now, Duration::from_secs(60)).await.expect("it is in memory")
+            self.0.claim(account, key, fingerprint, now, Duration::from_secs(60)).await.expect("it reads")
         }
 
-        fn local(&self) -> &crate::store::LocalStore {
+        /// How many requests run.
+        fn running(&self) -> usize {
             let Store::File(local) = &self.0 else { panic!("no file") };
-            local
-        }
-
-        fn lock(&self) -> MutexGuard<'_, HashMap<Id, Entry>> {
-            self.local().claims().lock()
+            local.0.claims.lock().len()
         }
 
         async fn drop_old(&self, now: UnixSeconds) {
@@ -188,29 +148,33 @@ mod tests {
         reserve(billing, NOW).bill(1, 5000, claim).await.expect("the store writes");
     }
 
-    /// `None` where it would wait.
-    fn claim(keys: &Keys, name: &str, fingerprint: u8, now: UnixSeconds) -> Option<Claim> {
-        keys.claim("a", name, [fingerprint; 32], now).now_or_never()
+    async fn claim(keys: &Keys, name: &str, fingerprint: u8, now: UnixSeconds) -> Claim {
+        keys.claim("a", name, [fingerprint; 32], now).await
     }
 
-    fn claim_new(keys: &Keys, name: &str, fingerprint: u8, now: UnixSeconds) -> ClaimGuard {
-        match claim(keys, name, fingerprint, now) {
-            Some(Claim::New(guard)) => guard,
-            other @ (None | Some(Claim::Replay(_) | Claim::Conflict)) => panic!("not new: {other:?}"),
+    /// Whether a claim waits, as far as a moment shows.
+    async fn waits(keys: &Keys, name: &str, fingerprint: u8, now: UnixSeconds) -> bool {
+        timeout(Duration::from_millis(10), claim(keys, name, fingerprint, now)).await.is_err()
+    }
+
+    async fn claim_new(keys: &Keys, name: &str, fingerprint: u8, now: UnixSeconds) -> ClaimGuard {
+        match claim(keys, name, fingerprint, now).await {
+            Claim::New(guard) => guard,
+            other @ (Claim::Replay(_) | Claim::Conflict) => panic!("not new: {other:?}"),
         }
     }
 
     #[tokio::test]
     async fn a_request_is_new_until_it_is_billed_and_then_a_repetition() {
         let (billing, keys) = started(&MemoryStore::default(), NOW);
-        drop(claim_new(&keys, "k", 1, NOW));
-        let guard = claim_new(&keys, "k", 1, NOW);
-        assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)), "another one while it runs");
-        assert!(claim(&keys, "k", 1, NOW).is_none(), "the same one waits");
+        drop(claim_new(&keys, "k", 1, NOW).await);
+        let guard = claim_new(&keys, "k", 1, NOW).await;
+        assert!(matches!(claim(&keys, "k", 2, NOW).await, Claim::Conflict), "another one while it runs");
+        assert!(waits(&keys, "k", 1, NOW).await, "the same one waits");
         bill(&billing, guard).await;
-        assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(_))));
-        assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)));
-        drop(claim_new(&keys, "K", 2, NOW));
+        assert!(matches!(claim(&keys, "k", 1, NOW).await, Claim::Replay(_)));
+        assert!(matches!(claim(&keys, "k", 2, NOW).await, Claim::Conflict));
+        drop(claim_new(&keys, "K", 2, NOW).await);
         let other = keys.claim("b", "k", [2; 32], NOW).await;
         assert!(matches!(other, Claim::New(_)), "another account has its own keys");
     }
@@ -220,21 +184,21 @@ mod tests {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
         let some: BilledPictures = Arc::from([Some([7; 32]), None]);
-        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &some).await;
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW).await, &some).await;
         for keys in [keys, started(&store, NOW).1] {
             // Dropped, it leaves the billed pictures as they were.
             for _ in 0..2 {
-                let guard = claim_new(&keys, "k", 1, NOW);
+                let guard = claim_new(&keys, "k", 1, NOW).await;
                 assert_eq!(guard.pictures(), some);
-                assert!(claim(&keys, "k", 1, NOW).is_none(), "the same one waits");
-                assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)));
+                assert!(waits(&keys, "k", 1, NOW).await, "the same one waits");
+                assert!(matches!(claim(&keys, "k", 2, NOW).await, Claim::Conflict));
             }
         }
         let (billing, keys) = started(&store, NOW);
         let all: BilledPictures = Arc::from([Some([7; 32]), Some([8; 32])]);
-        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &all).await;
-        assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(pictures)) if pictures == all));
-        assert_eq!(started(&store, NOW).1.lock().len(), 1);
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW).await, &all).await;
+        assert!(matches!(claim(&keys, "k", 1, NOW).await, Claim::Replay(pictures) if pictures == all));
+        assert_eq!(store.requests(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -261,38 +225,37 @@ mod tests {
             task.await.expect("no panic");
         }
         assert_eq!(billing.usage("a", Plan::Paid, NOW).await.expect("in memory").used, 1);
-        assert_eq!((store.requests(), keys.lock().len()), (1, 1));
+        assert_eq!((store.requests(), keys.running()), (1, 0));
     }
 
     #[tokio::test]
     async fn a_key_is_remembered_for_24_hours_and_over_a_restart() {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
-        bill(&billing, claim_new(&keys, "k", 1, NOW)).await;
+        bill(&billing, claim_new(&keys, "k", 1, NOW).await).await;
         for keys in [keys, started(&store, at(DAY)).1] {
-            assert!(matches!(claim(&keys, "k", 1, at(DAY)), Some(Claim::Replay(_))));
-            assert!(matches!(claim(&keys, "k", 2, at(DAY)), Some(Claim::Conflict)));
-            drop(claim_new(&keys, "k", 2, at(DAY + 1)));
+            assert!(matches!(claim(&keys, "k", 1, at(DAY)).await, Claim::Replay(_)));
+            assert!(matches!(claim(&keys, "k", 2, at(DAY)).await, Claim::Conflict));
+            drop(claim_new(&keys, "k", 2, at(DAY + 1)).await);
         }
-        drop(claim_new(&started(&store, at(DAY + 1)).1, "k", 1, at(DAY + 1)));
+        drop(claim_new(&started(&store, at(DAY + 1)).1, "k", 1, at(DAY + 1)).await);
     }
 
     #[tokio::test]
-    async fn old_requests_are_dropped_in_memory_and_in_the_store() {
+    async fn old_requests_are_dropped() {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
         for number in 0..100 {
-            bill(&billing, claim_new(&keys, &format!("k{number}"), 1, at(number))).await;
+            bill(&billing, claim_new(&keys, &format!("k{number}"), 1, at(number)).await).await;
         }
-        let sizes = || (store.requests(), keys.lock().len());
-        assert_eq!(sizes(), (100, 100));
+        assert_eq!(store.requests(), 100);
         for number in 0..20 {
-            bill(&billing, claim_new(&keys, &format!("new{number}"), 1, at(DAY + 60))).await;
+            bill(&billing, claim_new(&keys, &format!("new{number}"), 1, at(DAY + 60)).await).await;
         }
-        assert_eq!(sizes(), (120, 120));
+        assert_eq!(store.requests(), 120);
         keys.drop_old(at(DAY + 200)).await;
-        assert_eq!(sizes(), (20, 20));
-        assert!(matches!(claim(&keys, "new0", 1, at(DAY + 200)), Some(Claim::Replay(_))));
+        assert_eq!(store.requests(), 20);
+        assert!(matches!(claim(&keys, "new0", 1, at(DAY + 200)).await, Claim::Replay(_)));
     }
 
     #[tokio::test]
@@ -300,28 +263,28 @@ mod tests {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
         for number in 0..=5000 {
-            bill(&billing, claim_new(&keys, &number.to_string(), 1, NOW)).await;
+            bill(&billing, claim_new(&keys, &number.to_string(), 1, NOW).await).await;
         }
         assert_eq!(store.requests(), 5001);
         keys.drop_old(at(DAY + 1)).await;
-        assert_eq!((store.requests(), keys.lock().len()), (0, 0));
+        assert_eq!(store.requests(), 0);
     }
 
     #[tokio::test]
     async fn a_key_billed_again_after_its_day_stays_for_another() {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
-        bill(&billing, claim_new(&keys, "k", 1, NOW)).await;
-        bill(&billing, claim_new(&keys, "k", 2, at(DAY + 1))).await;
+        bill(&billing, claim_new(&keys, "k", 1, NOW).await).await;
+        bill(&billing, claim_new(&keys, "k", 2, at(DAY + 1)).await).await;
         keys.drop_old(at(DAY + 2)).await;
-        assert!(matches!(claim(&keys, "k", 2, at(DAY + 2)), Some(Claim::Replay(_))));
-        assert_eq!(keys.lock().len(), 1);
+        assert!(matches!(claim(&keys, "k", 2, at(DAY + 2)).await, Claim::Replay(_)));
+        assert_eq!(store.requests(), 1);
     }
 
     #[tokio::test]
     async fn a_waiting_request_continues_when_the_guard_is_dropped() {
         let (_, keys) = started(&MemoryStore::default(), NOW);
-        let guard = claim_new(&keys, "k", 1, NOW);
+        let guard = claim_new(&keys, "k", 1, NOW).await;
         let waiting = tokio::spawn({
             let keys = keys.clone();
             async move { keys.claim("a", "k", [1; 32], NOW).await }
@@ -330,7 +293,7 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(guard);
         assert!(matches!(waiting.await.expect("no panic"), Claim::New(_)));
-        assert!(keys.lock().is_empty());
+        assert_eq!(keys.running(), 0);
     }
 
     #[derive(Clone, Debug)]
@@ -357,14 +320,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_is_dropped_while_its_rest_is_made_does_not_come_back() {
-        let (billing, keys) = started(&MemoryStore::default(), NOW);
+        let store = MemoryStore::default();
+        let (billing, keys) = started(&store, NOW);
         let some: BilledPictures = Arc::from([Some([7; 32]), None]);
-        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW), &some).await;
-        let guard = claim_new(&keys, "k", 1, at(DAY));
+        bill_pictures(&billing, claim_new(&keys, "k", 1, NOW).await, &some).await;
+        let guard = claim_new(&keys, "k", 1, at(DAY)).await;
         keys.drop_old(at(DAY + 1)).await;
-        assert!(matches!(claim(&keys, "k", 2, at(DAY + 1)), Some(Claim::Conflict)), "it runs");
+        assert!(matches!(claim(&keys, "k", 2, at(DAY + 1)).await, Claim::Conflict), "it runs");
         drop(guard);
-        assert!(keys.lock().is_empty());
+        assert_eq!((store.requests(), keys.running()), (0, 0));
     }
 
     /// The model's state of a key.
@@ -397,21 +361,24 @@ mod tests {
             });
             match step {
                 Step::Claim { key, fingerprint } => {
-                    let claimed = claim(&keys, &key.to_string(), fingerprint, now);
-                    let seen = match &claimed {
-                        None => "waits",
-                        Some(Claim::New(_)) => "new",
-                        Some(Claim::Replay(_)) => "repeat",
-                        Some(Claim::Conflict) => "conflict",
-                    };
                     let expected = match model.get(&key) {
                         None => "new",
                         Some(ModelEntry::Running(of) | ModelEntry::Billed(of, _)) if *of != fingerprint => "conflict",
                         Some(ModelEntry::Running(_)) => "waits",
                         Some(ModelEntry::Billed(..)) => "repeat",
                     };
+                    if expected == "waits" {
+                        prop_assert!(waits(&keys, &key.to_string(), fingerprint, now).await);
+                        continue;
+                    }
+                    let claimed = claim(&keys, &key.to_string(), fingerprint, now).await;
+                    let seen = match &claimed {
+                        Claim::New(_) => "new",
+                        Claim::Replay(_) => "repeat",
+                        Claim::Conflict => "conflict",
+                    };
                     prop_assert_eq!(seen, expected);
-                    if let Some(Claim::New(guard)) = claimed {
+                    if let Claim::New(guard) = claimed {
                         model.insert(key, ModelEntry::Running(fingerprint));
                         guards.push((key, fingerprint, now, guard));
                     }
@@ -440,7 +407,7 @@ mod tests {
                     (billing, keys) = started(&store, now);
                 }
             }
-            prop_assert!(keys.lock().len() <= 4);
+            prop_assert_eq!(keys.running(), guards.len());
         }
         Ok(())
     }

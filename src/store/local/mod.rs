@@ -1,4 +1,4 @@
-//! The engine of one machine: the file with copies in memory of accounts, keys, usage and requests.
+//! The engine of one machine: the file with copies in memory of accounts, keys and usage.
 //!
 //! Reads are served from memory in microseconds. A change goes to the file first, to memory after its commit, on the
 //! file's thread and in commit order, and is then acknowledged, even if its caller disconnects: the copies equal the file,
@@ -30,7 +30,8 @@ use super::{
     JobState, Month, OpenError, RateKind, RateRule, RateStatus, Renewal, Rows, StateStore, UnixSeconds, Usage,
 };
 
-pub(super) use claims::{Claims, MemoryClaim};
+use claims::Claims;
+pub(super) use claims::MemoryClaim;
 use counters::{Counters, Of};
 use key_cache::KeyCache;
 use rate_limit::RateLimiter;
@@ -77,7 +78,7 @@ impl LocalStore {
             keys: RwLock::default(),
             counters: Mutex::default(),
             uncertain_start: Mutex::default(),
-            claims: Claims::load(&rows.requests),
+            claims: Claims::default(),
             rates: Default::default(),
         }));
         local.copy(&rows);
@@ -91,10 +92,6 @@ impl LocalStore {
 
     pub(super) fn fault(&self) -> Option<String> {
         self.0.file.fault()
-    }
-
-    pub(super) fn claims(&self) -> &Claims {
-        &self.0.claims
     }
 
     /// Admits a caller, and counts the call.
@@ -195,7 +192,6 @@ impl LocalStore {
             self.0.keys.write().unwrap_or_else(PoisonError::into_inner).apply(rows);
         }
         self.counters().copy(rows);
-        self.0.claims.forget(&rows.forgotten_requests);
     }
 
     /// Reads the file on a thread for blocking work.

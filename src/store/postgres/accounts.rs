@@ -133,9 +133,8 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             // By their places: joined by their keys, a table that was small when the connection made its plan is read as a
             // whole. A row that a bill has moved meanwhile is not old any more.
             let text = "DELETE FROM requests WHERE at < $1 AND ctid = ANY (ARRAY \
-                 (SELECT ctid FROM requests WHERE at < $1 ORDER BY at, account, key LIMIT $2)) RETURNING account, key";
-            let forgotten = super::rows::rows(on, text, &[&before.0, &limit_of(at_most)]).await?;
-            rows.forgotten_requests = forgotten.iter().map(|row| (row.get(0), row.get(1))).collect();
+                 (SELECT ctid FROM requests WHERE at < $1 ORDER BY at, account, key LIMIT $2))";
+            rows.forgotten_requests = changed(on, text, &[&before.0, &limit_of(at_most)]).await? as usize;
         }
         Change::Bill(new) => bill(on, &new, None, free_images_per_month).await?,
         Change::CreateJob { job, at_most } => {

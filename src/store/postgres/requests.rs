@@ -15,8 +15,8 @@ use crate::store::claim::Hold;
 use crate::store::quota::plan_quota;
 use crate::store::records::{KeyRecord, Record, RequestRecord};
 use crate::store::{
-    Admission, Admitted, Bill, ChangeError, Claim, ClaimGuard, Credential, Day, ImagesLeft, KeyUse, Month, OpenError,
-    QuotaKind, REQUEST_SECONDS, RateKind, RateRule, RateStatus, UnixSeconds, Usage,
+    Admission, Admitted, Bill, ChangeError, Claim, Credential, Day, ImagesLeft, KeyUse, Month, OpenError, QuotaKind,
+    REQUEST_SECONDS, RateKind, RateRule, RateStatus, UnixSeconds, Usage,
 };
 
 /// How much longer than its request a claim lasts, where its daemon dies.
@@ -118,25 +118,19 @@ impl Database {
             let (state, record) = database.read(text, parameters, row).await?.pop().unwrap_or_default();
             let billed = record.as_deref().map(RequestRecord::decode).transpose();
             // Dropped where the key is not needed.
-            let claim = (state == "taken").then(|| RowClaim {
-                database: database.clone(),
-                account,
-                key: key.clone(),
-                owner,
-                billed: Mutex::new(record),
-                is_over: AtomicBool::new(false),
+            let hold = (state == "taken").then(|| {
+                Hold::Row(RowClaim {
+                    database: database.clone(),
+                    account,
+                    key: key.clone(),
+                    owner,
+                    billed: Mutex::new(record),
+                    is_over: AtomicBool::new(false),
+                })
             });
             let unreadable = |error| DatabaseError::unreadable("a request", &error).into_open_error(database.name());
             let billed = billed.map_err(unreadable)?.map(Record::latest);
-            if let Some(outcome) = billed.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
-                return Ok(Some(outcome));
-            }
-            Ok(match claim {
-                Some(claim) => Some(Claim::New(ClaimGuard::new(&key, fingerprint, now, billed, Hold::Row(claim)))),
-                // A part of this request is billed, so the other claim is a wrong request's, which ends at once.
-                None if state == "other" && billed.is_none() => Some(Claim::Conflict),
-                None => None,
-            })
+            Ok(Claim::of_attempt(&key, fingerprint, now, billed, hold, state == "other"))
         });
         claimed.await.expect("the statement does not panic, and nothing aborts it")
     }

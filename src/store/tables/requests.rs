@@ -32,7 +32,7 @@ impl<S: Source> Requests<S> {
     }
 
     /// The rows of the index from a time on, oldest first: time, account and key.
-    pub(in crate::store) fn times(
+    fn times(
         &self,
         from: UnixSeconds,
     ) -> Result<impl Iterator<Item = Result<(UnixSeconds, [String; 2]), Fault>>, Fault> {
@@ -52,13 +52,6 @@ impl<S: Source> Requests<S> {
     pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 1], Fault> {
         Ok([(REQUEST_TIMES.name(), self.times.len()?)])
     }
-
-    /// The request of a row of the index.
-    pub(in crate::store) fn indexed(&self, account: &str, key: &str) -> Result<Request, Fault> {
-        self.rows.get((account, key))?.ok_or_else(|| {
-            Fault::Damaged(format!("request {key} of account {account} is in the index and not in the table"))
-        })
-    }
 }
 
 impl Requests<&WriteTransaction> {
@@ -71,12 +64,8 @@ impl Requests<&WriteTransaction> {
         self.rows.put((account, key), request.clone())
     }
 
-    /// Drops up to `at_most` requests from before a time, oldest first; returns the account and key of each.
-    pub(in crate::store) fn forget(
-        &mut self,
-        before: UnixSeconds,
-        at_most: usize,
-    ) -> Result<Vec<(String, String)>, Fault> {
+    /// Drops up to `at_most` requests from before a time, oldest first; returns their number.
+    pub(in crate::store) fn forget(&mut self, before: UnixSeconds, at_most: usize) -> Result<usize, Fault> {
         let oldest = self.times(UnixSeconds(i64::MIN))?.take(at_most);
         let old: Vec<_> =
             oldest.take_while(|row| row.as_ref().map_or(true, |(at, _)| *at < before)).collect::<Result<_, _>>()?;
@@ -84,6 +73,6 @@ impl Requests<&WriteTransaction> {
             self.times.remove((at.0, account.as_str(), key.as_str()))?;
             self.rows.remove((account, key))?;
         }
-        Ok(old.into_iter().map(|(_, names)| names.into()).collect())
+        Ok(old.len())
     }
 }

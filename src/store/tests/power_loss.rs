@@ -8,7 +8,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::faulty_disk::FaultyDisk;
-use crate::store::fuzzing::{change, rows};
+use crate::store::fuzzing::{AllRows, change, rows};
 use crate::store::{
     Account, AccountModel, Change, ChangeError, Job, JobState, Plan, RedbStore, Rows, StateStore, UnixSeconds,
 };
@@ -29,7 +29,7 @@ struct Run {
     /// The file before it.
     from: Vec<u8>,
     /// The rows after each number of changes.
-    states: Vec<Rows>,
+    states: Vec<AllRows>,
     /// For each number of marks, the changes that were submitted and acknowledged.
     marks: Vec<[usize; 2]>,
 }
@@ -66,7 +66,7 @@ impl Run {
     }
 
     /// Whether `found` is the state after a number of changes that is possible after `marks` marks.
-    fn allows(&self, found: &Rows, marks: usize) -> bool {
+    fn allows(&self, found: &AllRows, marks: usize) -> bool {
         let [submitted, acknowledged] = self.marks[marks];
         self.states[acknowledged..=submitted].contains(found)
     }
@@ -168,9 +168,9 @@ fn a_store_that_lost_a_finished_job_is_found() {
     let is_done = |job: &Job| job.state == JobState::Done;
     let mut found = 0;
     for (marks, &[submitted, acknowledged]) in run.marks.iter().enumerate() {
-        if run.states[acknowledged..=submitted].iter().all(|rows| rows.jobs.iter().any(is_done)) {
+        if run.states[acknowledged..=submitted].iter().all(|(rows, _)| rows.jobs.iter().any(is_done)) {
             let mut rows = run.states[acknowledged].clone();
-            rows.jobs.retain(|job| !is_done(job));
+            rows.0.jobs.retain(|job| !is_done(job));
             assert!(!run.allows(&rows, marks), "after {acknowledged} changes");
             found += 1;
         }

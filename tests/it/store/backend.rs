@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use backdrop::store::{
     self, Change, ChangeError, ClaimedJob, Day, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError,
-    PostgresServer, Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig,
-    UnixSeconds, Usage,
+    PostgresServer, Preset, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig, UnixSeconds, Usage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -49,6 +48,23 @@ pub(crate) trait ContractStore: Submit {
     fn runtime(&self) -> &Runtime;
 
     fn load_at(&self, now: UnixSeconds) -> Rows;
+
+    /// The lines of an export.
+    fn exported(&self) -> Vec<u8>;
+
+    /// The billed requests with account and `Idempotency-Key`.
+    fn requests(&self) -> Vec<(String, String, Request)> {
+        let rows = rows_of(&self.exported()).into_iter().map(|line| serde_json::from_str(&line).expect("JSON"));
+        let requests = rows.filter(|row: &Value| row["row"] == "request").map(|row| {
+            let text = |name: &str| row[name].as_str().expect("text").to_owned();
+            let pictures = row["pictures"].as_array().expect("a list").iter();
+            let pictures = pictures.map(|hash| hash.is_string().then(|| bytes(hash))).collect();
+            let (images, at) = (row["images"].as_u64(), row["at"].as_i64());
+            let (images, at) = (images.expect("a number"), UnixSeconds(at.expect("a number")));
+            (text("account"), text("key"), Request { fingerprint: bytes(&row["fingerprint"]), images, at, pictures })
+        });
+        requests.collect()
+    }
 
     /// The integrity check; a database has none.
     fn assert_sound(&self);
@@ -129,7 +145,7 @@ impl Backend for Redb {
 
     fn export(&self, store: &FileStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        let rows = store.export(&mut lines, &BTreeSet::new()).expect("the store reads");
+        let rows = store.file.export(&mut lines, &BTreeSet::new()).expect("the store reads");
         (lines, rows)
     }
 
@@ -203,6 +219,12 @@ impl ContractStore for FileStore {
 
     fn load_at(&self, now: UnixSeconds) -> Rows {
         self.file.load_at(now).expect("the store reads")
+    }
+
+    fn exported(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        self.file.export(&mut lines, &BTreeSet::new()).expect("the store reads");
+        lines
     }
 
     fn assert_sound(&self) {
@@ -351,13 +373,17 @@ impl ContractStore for PostgresStore {
         Ok(jobs)
     }
 
-    /// What an export has of it.
-    fn load_at(&self, now: UnixSeconds) -> Rows {
+    fn exported(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         self.runtime.block_on(self.server.export(&mut lines, &BTreeSet::new())).expect("it reads");
+        lines
+    }
+
+    /// What an export has of it.
+    fn load_at(&self, now: UnixSeconds) -> Rows {
         let first = Month::of(now).previous();
         let mut rows = Rows::default();
-        for line in rows_of(&lines) {
+        for line in rows_of(&self.exported()) {
             let row: Value = serde_json::from_str(&line).expect("JSON");
             let text = |name: &str| row[name].as_str().expect("text").to_owned();
             let number = |name: &str| row[name].as_u64().expect("a number");
@@ -373,22 +399,12 @@ impl ContractStore for PostgresStore {
                     let (account, day, key_id) = (text("account"), Day(number("day") as u32), text("key_id"));
                     rows.key_days.push((account, day, key_id, parsed(&row)));
                 }
-                "request" => {
-                    let pictures = row["pictures"].as_array().expect("a list").iter();
-                    let pictures = pictures.map(|hash| hash.is_string().then(|| bytes(hash))).collect();
-                    let at = UnixSeconds(row["at"].as_i64().expect("a number"));
-                    let request =
-                        Request { fingerprint: bytes(&row["fingerprint"]), images: number("images"), at, pictures };
-                    rows.requests.push((text("account"), text("key"), request));
-                }
                 _ => {}
             }
         }
         // As a file loads them.
         rows.usage.retain(|(_, month, _)| *month >= first);
         rows.key_days.retain(|(_, day, ..)| *day >= Day::first_of(first));
-        rows.requests.retain(|(.., request)| request.at.0 >= now.0 - REQUEST_SECONDS);
-        rows.requests.sort_by(|a, b| (a.2.at, &a.0, &a.1).cmp(&(b.2.at, &b.0, &b.1)));
         rows
     }
 

@@ -81,8 +81,8 @@ impl MemoryStore {
         usage.map(|(_, month, usage)| (month, usage)).collect()
     }
 
-    pub(crate) fn requests(&self) -> usize {
-        self.rows().requests.len()
+    pub(crate) fn requests(&self) -> u64 {
+        self.file.check().expect("it reads").rows.requests
     }
 
     /// The store as a process loads it that starts at `now`.
