@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableHandle};
 
 use super::storage_fault::Fault;
-use super::tables::{META, META_SCHEMA, SCHEMA, Writing};
+use super::tables::{DROPPED, META, META_SCHEMA, SCHEMA, Writing};
 use super::{OpenError, create_private_dir, sync_dir};
 use crate::telemetry::panic_message;
 
@@ -151,9 +151,12 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     sync_dir(folder).map_err(failed)
 }
 
-/// Creates all missing tables and writes the schema, in one transaction.
+/// Creates all missing tables, deletes those of earlier schemas and writes the schema, in one transaction.
 pub(super) fn create_tables(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
+    for table in transaction.list_tables()?.filter(|table| DROPPED.contains(&table.name())) {
+        transaction.delete_table(table)?;
+    }
     transaction.open_table(META)?.insert(META_SCHEMA, SCHEMA)?;
     drop(Writing::open(&transaction)?);
     transaction.commit()?;
@@ -173,7 +176,7 @@ pub(super) fn probe(path: &Path) -> Result<(), OpenError> {
 /// Reads the schema of the file before anything else, and upgrades an older one.
 fn upgrade_schema(database: &Database, path: &Path) -> Result<(), OpenError> {
     let schema = known_schema(database, path)?;
-    // Later schemas added tables and record versions; old record versions remain readable.
+    // Later schemas added tables and record versions, and dropped indexes; old record versions remain readable.
     if schema < SCHEMA {
         create_tables(database).map_err(|fault| read_error(path, fault))?;
         tracing::info!(path = %path.display(), from = schema, to = SCHEMA, "the schema of the store was upgraded");

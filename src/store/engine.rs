@@ -278,7 +278,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         match self {
-            Self::File(local) => local.read(move |tables| tables.jobs.expiring(limit)).await,
+            Self::File(local) => local.read(move |tables| tables.jobs.timed(Job::due_at, limit)).await,
             Self::Database(database) => database.expiring_jobs(limit).await,
         }
     }
@@ -290,7 +290,7 @@ impl Store {
     /// When the store cannot be read.
     pub async fn webhook_jobs(&self, now: UnixSeconds, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         match self {
-            Self::File(local) => local.read(move |tables| tables.jobs.webhooks(limit)).await,
+            Self::File(local) => local.read(move |tables| tables.jobs.timed(Job::webhook_at, limit)).await,
             Self::Database(database) => database.claim_webhooks(now, limit).await,
         }
     }

@@ -1,7 +1,7 @@
 //! Exports the store, or some accounts of it, as JSON lines, and imports such an export into an empty store.
 //!
 //! ```text
-//! {"row":"store","schema":6,"exported_at":1767225600}
+//! {"row":"store","schema":7,"exported_at":1767225600}
 //! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
 //! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
 //! {"row":"preset",…}   {"row":"usage",…}   {"row":"key_day",…}   {"row":"request",…}   {"row":"job",…}

@@ -53,16 +53,16 @@ impl IntegrityReport {
         }
     }
 
-    /// Decodes every row, finds its entries in the indexes, and compares their number with the lengths of the indexes. `row`
-    /// returns whether a record belongs under its key, and by index whether its entry is there; `None` where there should be
-    /// none. Returns the number of rows.
-    fn check<R: Row, const INDEXES: usize>(
+    /// Decodes every row, finds its entry in the index, and compares the number of entries with the length of the index, where
+    /// the table has one. `row` returns whether a record belongs under its key, and whether its entry is there; `None` where
+    /// there should be none. Returns the number of rows.
+    fn check<R: Row>(
         &mut self,
         rows: &Records<&ReadTransaction, R>,
-        indexes: [(&str, u64); INDEXES],
-        row: impl Fn(KeyOf<'_, R>, &R::Latest) -> Result<(bool, [Option<bool>; INDEXES]), Fault>,
+        index: Option<(&str, u64)>,
+        row: impl Fn(KeyOf<'_, R>, &R::Latest) -> Result<(bool, Option<bool>), Fault>,
     ) -> Result<u64, Fault> {
-        let (mut count, mut expected, mut is_readable) = (0, [0; INDEXES], true);
+        let (mut count, mut expected, mut is_readable) = (0, 0, true);
         for found in rows.all()? {
             let (key, record) = found?;
             count += 1;
@@ -74,22 +74,18 @@ impl IntegrityReport {
                     continue;
                 }
             };
-            let (belongs, entries) = row(key.value(), &record)?;
+            let (belongs, entry) = row(key.value(), &record)?;
             if !belongs {
                 self.add(format_args!("{}: no such account, or a wrong key", R::name(&key.value())));
             }
-            for ((entry, (index, _)), expected) in entries.into_iter().zip(&indexes).zip(&mut expected) {
-                *expected += u64::from(entry.is_some());
-                if entry == Some(false) {
-                    self.add(format_args!("{} is not in the index {index}", R::name(&key.value())));
-                }
+            expected += u64::from(entry.is_some());
+            if let (Some(false), Some((index, _))) = (entry, index) {
+                self.add(format_args!("{} is not in the index {index}", R::name(&key.value())));
             }
         }
-        for ((index, length), expected) in indexes.into_iter().zip(expected) {
-            // A record that cannot be read may be in any index.
-            if is_readable && length != expected {
-                self.add(format_args!("the index {index} has {length} rows, and {expected} belong there"));
-            }
+        // A record that cannot be read may be in the index.
+        if let Some((index, length)) = index.filter(|(_, length)| is_readable && *length != expected) {
+            self.add(format_args!("the index {index} has {length} rows, and {expected} belong there"));
         }
         Ok(count)
     }
@@ -109,25 +105,27 @@ impl RedbStore {
         }
         self.read(|Reading { accounts, keys, presets, usage, key_days, requests, jobs, .. }| {
             report.rows = RowCounts {
-                accounts: report.check(accounts, [], |name, account| Ok((account.name == name, [])))?,
-                keys: report.check(&keys.rows, keys.indexes()?, |hash, key| {
+                accounts: report.check(accounts, None, |name, account| Ok((account.name == name, None)))?,
+                keys: report.check(&keys.rows, Some(keys.index()?), |hash, key| {
                     let is_indexed = keys.hash_of(&key.id)? == Some(KeyHash(*hash));
-                    Ok((accounts.contains(&key.account)?, [Some(is_indexed)]))
+                    Ok((accounts.contains(&key.account)?, Some(is_indexed)))
                 })?,
-                presets: report.check(&presets.rows, presets.indexes()?, |(account, id), preset| {
+                presets: report.check(&presets.rows, Some(presets.index()?), |(account, id), preset| {
                     let belongs = (&*preset.account, &*preset.id) == (account, id) && accounts.contains(account)?;
-                    Ok((belongs, [Some(presets.id_of(account, &preset.name)?.as_deref() == Some(id))]))
+                    Ok((belongs, Some(presets.id_of(account, &preset.name)?.as_deref() == Some(id))))
                 })?,
-                usage: report.check(usage, [], |(month, account), _| {
-                    Ok((Month(month).is_valid() && accounts.contains(account)?, []))
+                usage: report.check(usage, None, |(month, account), _| {
+                    Ok((Month(month).is_valid() && accounts.contains(account)?, None))
                 })?,
-                key_days: report.check(key_days, [], |(account, ..), _| Ok((accounts.contains(account)?, [])))?,
-                requests: report.check(&requests.rows, requests.indexes()?, |(account, key), request| {
+                key_days: report.check(key_days, None, |(account, ..), _| Ok((accounts.contains(account)?, None)))?,
+                requests: report.check(&requests.rows, Some(requests.index()?), |(account, key), request| {
                     let is_indexed = requests.is_indexed(account, key, request.at)?;
-                    Ok((accounts.contains(account)?, [Some(is_indexed)]))
+                    Ok((accounts.contains(account)?, Some(is_indexed)))
                 })?,
-                jobs: report.check(&jobs.rows, jobs.indexes()?, |id, job| {
-                    Ok((job.id == id && accounts.contains(&job.account)?, jobs.entries(job)?))
+                jobs: report.check(&jobs.rows, Some(jobs.index()?), |id, job| {
+                    let of_name = job.name.as_ref().map(|name| jobs.id_of(&job.key_id, name)).transpose()?;
+                    let is_indexed = of_name.map(|of_name| of_name.as_deref() == Some(id));
+                    Ok((job.id == id && accounts.contains(&job.account)?, is_indexed))
                 })?,
             };
             Ok(())

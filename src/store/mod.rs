@@ -14,7 +14,6 @@
 //! - After a storage fault, such as a full disk, the file is opened again (`reopen.rs`). Until it can be written,
 //!   changes are refused with [`ChangeError::Unavailable`] and [`StateStore::fault`] has the reason.
 
-mod account_turns;
 mod admission;
 mod apply_change;
 mod backdrops;

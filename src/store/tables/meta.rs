@@ -4,10 +4,10 @@
 //! the importing program's, and the daily count of a copy starts at zero.
 
 use redb::{ReadableTable, TableError, WriteTransaction};
+use sha2::{Digest, Sha256};
 
 use super::{META, Source, Text};
 use crate::store::GeneratedCount;
-use crate::store::account_turns::turn_of;
 use crate::store::storage_fault::Fault;
 
 /// Row of the generated backdrops of the last day.
@@ -18,6 +18,12 @@ const COMMITS: &str = "commits";
 
 /// Row of the account whose job was started last, as [`turn_of`] encodes it.
 const LAST_TURN: &str = "last_turn";
+
+/// The place of an account in the cycle of accounts: a hash of its name, the same at every start.
+pub(super) fn turn_of(account: &str) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(account));
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
 
 /// The table of single numbers.
 pub(in crate::store) struct Meta<S: Source>(S::Table<Text, u64>);

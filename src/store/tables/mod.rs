@@ -30,7 +30,11 @@ use super::records::{AccountRecord, KeyDayRecord, UsageRecord};
 ///
 /// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version. 3: jobs.
 /// 4: account has a third version. 5: request has a second version. 6: use by key and day; key has a third version.
-pub(super) const SCHEMA: u64 = 6;
+/// 7: without [`DROPPED`] indexes.
+pub(super) const SCHEMA: u64 = 7;
+
+/// Indexes of jobs that earlier schemas had.
+pub(super) const DROPPED: [&str; 4] = ["job_queue", "key_jobs", "job_times", "webhook_times"];
 
 /// The schema version ([`META_SCHEMA`]) and the single numbers of `meta.rs`.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");

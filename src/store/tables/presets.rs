@@ -86,8 +86,8 @@ impl<S: Source> Presets<S> {
     }
 
     /// Name and length of the index.
-    pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 1], Fault> {
-        Ok([(PRESET_NAMES.name(), self.names.len()?)])
+    pub(in crate::store) fn index(&self) -> Result<(&'static str, u64), Fault> {
+        Ok((PRESET_NAMES.name(), self.names.len()?))
     }
 }
 

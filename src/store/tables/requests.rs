@@ -49,8 +49,8 @@ impl<S: Source> Requests<S> {
     }
 
     /// Name and length of the index.
-    pub(in crate::store) fn indexes(&self) -> Result<[(&'static str, u64); 1], Fault> {
-        Ok([(REQUEST_TIMES.name(), self.times.len()?)])
+    pub(in crate::store) fn index(&self) -> Result<(&'static str, u64), Fault> {
+        Ok((REQUEST_TIMES.name(), self.times.len()?))
     }
 }
 

@@ -259,7 +259,7 @@ fn an_invalid_line_is_named_and_nothing_is_imported() {
         (without(12), "line 12: the end is missing"),
         (good[..good.len() / 2].to_owned(), ""),
         (without(1), "line 1: the first line does not say that this is an export"),
-        (good.replace(r#""schema":6"#, r#""schema":7"#), "line 1: schema 7 is from a newer version"),
+        (good.replace(r#""schema":7"#, r#""schema":8"#), "line 1: schema 8 is from a newer version"),
         (without(2), "line 2: no account `acme`"),
         (without(5), "line 11: 10 rows were exported and 9 are here"),
         (with(3, lines[1]), "line 3: account `acme` exists already"),
@@ -290,7 +290,7 @@ fn an_invalid_line_is_named_and_nothing_is_imported() {
     let older = good.replace(&pictures, "").replace(r#","model":null"#, "");
     let bounds = r#","expires_at":null,"images_per_month":null,"scopes":[],"previous":null"#;
     assert!(good.contains(bounds));
-    let older = older.replace(bounds, "").replace(r#""schema":6"#, r#""schema":3"#);
+    let older = older.replace(bounds, "").replace(r#""schema":7"#, r#""schema":3"#);
     let from_older = tempfile::tempdir().expect("a temporary folder");
     let output = run_with(from_older.path(), &["import"], older.as_bytes());
     assert_eq!(code(&output), 0, "{}", stderr(&output));

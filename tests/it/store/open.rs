@@ -46,11 +46,11 @@ fn write_schema(file: &Path, schema: u64) {
 async fn a_store_of_a_newer_schema_is_refused_unchanged() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
-    write_schema(&file, 7);
+    write_schema(&file, 8);
     let error = refusal(&file);
-    assert!(matches!(error, OpenError::Newer { found: 7, supported: 6, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Newer { found: 8, supported: 7, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-    write_schema(&file, 6);
+    write_schema(&file, 7);
     assert_eq!(open(folder.path()).all(None).len(), 1);
 }
 
@@ -90,7 +90,7 @@ fn a_store_of_schema_1_is_migrated_with_its_content() {
         assert_eq!((key.revoked_at, key.last_used_at), (Some(UnixSeconds(1_767_229_200)), None));
         assert!(store.check().expect("it can be read").is_sound());
     }
-    assert_eq!(schema_of(&file), 6);
+    assert_eq!(schema_of(&file), 7);
     // Fields and tables that schema 1 did not have.
     let store = RedbStore::open(&file).expect("a store");
     apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true), model: None })
@@ -102,6 +102,8 @@ fn a_store_of_schema_1_is_migrated_with_its_content() {
 /// A file of a version without jobs.
 #[tokio::test]
 async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
+    // An index that later schemas had and the newest one dropped.
+    const WEBHOOK_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("webhook_times");
     let (folder, file) = folder();
     let (_, secret) = bootstrapped(folder.path()).await;
     write_schema(&file, 2);
@@ -110,18 +112,23 @@ async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     let tables: Vec<_> = transaction.list_tables().expect("it reads").collect();
     let of_jobs = tables.into_iter().filter(|table| table.name().contains("job") || table.name().contains("webhook"));
     let deleted: Vec<_> = of_jobs.map(|table| transaction.delete_table(table).expect("it is there")).collect();
-    assert_eq!(deleted, [true; 6]);
+    assert_eq!(deleted, [true; 2]);
+    transaction.open_table(WEBHOOK_TIMES).expect("a table").insert((1, "job"), ()).expect("a row");
     transaction.commit().expect("the disk writes");
     drop(database);
     let keys = open(folder.path());
     assert_eq!(keys.find(secret.expose()).expect("the key works").account.name, "default");
     drop(keys);
-    assert_eq!(schema_of(&file), 6);
+    assert_eq!(schema_of(&file), 7);
     let store = Store::file(RedbStore::open(&file).expect("a store"), 50).expect("it loads");
     assert_eq!(store.waiting_jobs(9).await.expect("the new tables are there"), []);
     drop(store);
     let store = RedbStore::open(&file).expect("a store");
     assert!(store.check().expect("it can be read").is_sound());
+    drop(store);
+    let database = Database::open(&file).expect("a redb file");
+    let reading = database.begin_read().expect("it is ours");
+    assert!(!reading.list_tables().expect("it reads").any(|table| table.name() == WEBHOOK_TIMES.name()));
 }
 
 #[cfg(unix)]
