@@ -295,14 +295,14 @@ impl Store {
         }
     }
 
-    /// Claims the next job: a queued one, on a database also one whose daemon has not renewed its lease, but
-    /// none of `running`, which still runs here. Accounts take turns.
+    /// Claims the next job, none of `running`, the jobs that this process runs: a queued one, or one that was started and does not
+    /// run. On a database that is one whose daemon has not renewed its lease. Accounts take turns.
     ///
     /// # Errors
     /// As [`Self::change`].
     pub async fn claim_job(&self, at: UnixSeconds, running: &[String]) -> Result<Option<ClaimedJob>, ChangeError> {
         match self {
-            Self::File(local) => local.claim_job(at).await,
+            Self::File(local) => local.claim_job(at, running).await,
             Self::Database(database) => database.claim_job(at, running).await,
         }
     }

@@ -204,7 +204,7 @@ pub(super) fn rows(store: &RedbStore) -> AllRows {
             rows.jobs.extend(tables.jobs.page(key_id, None, 1000)?);
         }
         // It depends on the account whose job was started last, which is in no other row.
-        rows.jobs.extend(tables.jobs.next(tables.meta.last_turn()?)?);
+        rows.jobs.extend(tables.jobs.next(tables.meta.last_turn()?, &[])?);
         let mut requests = Vec::new();
         for row in tables.requests.rows.all()? {
             let (names, request) = row?;

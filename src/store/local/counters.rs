@@ -19,8 +19,8 @@ pub(super) struct Counters {
     accounts: Months<Usage>,
     /// By public id of the key: billed images by day.
     keys: Months<BTreeMap<Day, u64>>,
-    /// What is reserved for each unfinished job, by its id.
-    pub(super) jobs: HashMap<String, Reserved>,
+    /// The unfinished jobs by id, for which images are reserved.
+    pub(super) jobs: HashMap<String, Job>,
 }
 
 /// What owners have billed in their months: of each owner [`MONTHS_HELD`], and further ones with open reservations.
@@ -31,22 +31,6 @@ type Months<B> = HashMap<String, BTreeMap<Month, Counter<B>>>;
 struct Counter<B> {
     billed: B,
     reserved: u64,
-}
-
-/// Images that are reserved for a job.
-#[derive(Clone, Debug)]
-pub(super) struct Reserved {
-    account: String,
-    key_id: String,
-    month: Month,
-    images: u64,
-}
-
-impl Reserved {
-    fn of(job: &Job) -> Self {
-        let (account, key_id) = (job.account.clone(), job.key_id.clone());
-        Self { account, key_id, month: job.month, images: job.reserved }
-    }
 }
 
 impl Counters {
@@ -95,13 +79,13 @@ impl Counters {
 
     /// Enters a job whose images are counted as reserved already.
     pub(super) fn take_over(&mut self, job: &Job) {
-        self.jobs.insert(job.id.clone(), Reserved::of(job));
+        self.jobs.insert(job.id.clone(), job.clone());
     }
 
     /// Releases what is reserved for a job.
     pub(super) fn leave(&mut self, id: &str) {
-        if let Some(Reserved { account, key_id, month, images }) = self.jobs.remove(id) {
-            self.release((&account, Some(&key_id), month), images);
+        if let Some(job) = self.jobs.remove(id) {
+            self.release((&job.account, Some(&job.key_id), job.month), job.reserved);
         }
     }
 

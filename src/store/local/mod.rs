@@ -54,8 +54,6 @@ struct Shared {
     free_images_per_month: u64,
     keys: RwLock<KeyCache>,
     counters: Mutex<Counters>,
-    /// The job whose start failed in a way in which it may be recorded.
-    uncertain_start: Mutex<Option<String>>,
     claims: Claims,
     /// By [`RateKind`].
     rates: [RateLimiter; 2],
@@ -77,7 +75,6 @@ impl LocalStore {
             free_images_per_month,
             keys: RwLock::default(),
             counters: Mutex::default(),
-            uncertain_start: Mutex::default(),
             claims: Claims::default(),
             rates: Default::default(),
         }));
@@ -218,32 +215,27 @@ impl LocalStore {
         created.map(drop)
     }
 
-    /// Starts the next queued job.
-    pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, ChangeError> {
-        let uncertain = self.uncertain_start().clone();
-        if let Some(id) = uncertain {
-            let started = self.read(move |tables| tables.jobs.rows.get(&id)).await?;
-            *self.uncertain_start() = None;
-            if let Some(job) = started.filter(|job| job.state == JobState::Processing) {
-                return Ok(Some(ClaimedJob { job, attempt: 0 }));
-            }
-        }
+    /// Starts the next unfinished job, none of `running`.
+    pub(super) async fn claim_job(
+        &self,
+        at: UnixSeconds,
+        running: &[String],
+    ) -> Result<Option<ClaimedJob>, ChangeError> {
         loop {
-            let Some(job) = self.read(|tables| tables.jobs.next(tables.meta.last_turn()?)).await? else {
-                return Ok(None);
-            };
+            let running = running.to_vec();
+            let next = self.read(move |tables| tables.jobs.next(tables.meta.last_turn()?, &running)).await?;
+            let Some(job) = next else { return Ok(None) };
             // Its creation may have been reported as failed although it was written.
             self.counters().enter(&job);
+            // So may its start.
+            if job.state == JobState::Processing {
+                return Ok(Some(ClaimedJob { job, attempt: 0 }));
+            }
             match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {
                 Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
                 // Cancelled meanwhile.
                 Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => self.counters().leave(&job.id),
-                Err(error) => {
-                    if matches!(error, ChangeError::Storage(_)) {
-                        *self.uncertain_start() = Some(job.id);
-                    }
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -287,11 +279,6 @@ impl LocalStore {
     /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
     fn counters(&self) -> MutexGuard<'_, Counters> {
         self.0.counters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As [`Self::counters`].
-    fn uncertain_start(&self) -> MutexGuard<'_, Option<String>> {
-        self.0.uncertain_start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.

@@ -9,7 +9,7 @@ use super::{Bytes, KeyOf, Records, Row, Source, Text};
 use crate::store::records::JobRecord;
 use crate::store::storage_fault::Fault;
 use crate::store::unreadable_jobs::skip_unreadable;
-use crate::store::{Job, JobState, UnixSeconds};
+use crate::store::{Job, UnixSeconds};
 
 const JOB_NAMES: TableDefinition<'_, (Text, Text), Text> = TableDefinition::new("job_names");
 
@@ -76,10 +76,11 @@ impl<S: Source> Jobs<S> {
         Ok(jobs.into_iter().map(|(_, job)| job).take(limit).collect())
     }
 
-    /// The queued job to start next: accounts take turns in a fixed cycle, first the one after `last_turn`, and of an account the
-    /// oldest job.
-    pub(in crate::store) fn next(&self, last_turn: Option<u64>) -> Result<Option<Job>, Fault> {
-        let jobs = self.sorted(|job| (job.state == JobState::Queued).then_some(job.place))?;
+    /// The unfinished job to run next, none of `running`: accounts take turns in a fixed cycle, first the one after `last_turn`,
+    /// and of an account the oldest job.
+    pub(in crate::store) fn next(&self, last_turn: Option<u64>, running: &[String]) -> Result<Option<Job>, Fault> {
+        let is_free = |job: &Job| !job.state.is_final() && !running.contains(&job.id);
+        let jobs = self.sorted(|job| is_free(job).then_some(job.place))?;
         // Distance from the last account in the cycle; that account itself comes last.
         let distance = |(_, job): &(i64, Job)| Some(turn_of(&job.account).wrapping_sub(last_turn?).wrapping_sub(1));
         // Of equal distances the first, which is the oldest.
