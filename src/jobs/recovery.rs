@@ -27,7 +27,7 @@ use super::running_jobs::RunningJobs;
 use super::shared::Shared;
 use super::tuning::Tuning;
 use super::{Job, JobState};
-use crate::store::{Change, JobChange};
+use crate::store::JobChange;
 
 /// The state of a service that starts, with the jobs of the last run.
 pub(super) async fn recover(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Arc<Shared>, JobsError> {
@@ -68,11 +68,7 @@ async fn requeue_interrupted(shared: &Shared) -> Result<Vec<Job>, JobsError> {
         if job.state == JobState::Queued && progress <= job.progress {
             continue;
         }
-        shared
-            .deps
-            .store
-            .change(Change::Job { id: job.id.clone(), change: JobChange::Requeue { progress, at } })
-            .await?;
+        shared.deps.store.change_job(&job.id, None, JobChange::Requeue { progress, at }).await?;
         requeued += 1;
     }
     if !waiting.is_empty() {

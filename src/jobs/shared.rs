@@ -107,7 +107,7 @@ impl Shared {
 
     /// Changes a job, which may have been removed meanwhile. Retried while the store's queue is full.
     pub(super) async fn change(&self, id: &str, change: JobChange) -> Result<(), ChangeError> {
-        let change = Change::Job { id: id.to_owned(), change };
+        let change = Change::Job { id: id.to_owned(), attempt: None, change };
         loop {
             match self.deps.store.change(change.clone()).await {
                 Ok(_) | Err(ChangeError::NoSuchJob(_)) => return Ok(()),

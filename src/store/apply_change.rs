@@ -80,7 +80,7 @@ pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, Fa
             tables.presets.remove(&preset)?;
         }
         Change::CreateJob { job, at_most } => create_job(tables, *job, at_most, &mut rows)?,
-        Change::Job { id, change } => {
+        Change::Job { id, attempt: _, change } => {
             let job = tables.jobs.rows.get(&id)?.ok_or(ChangeError::NoSuchJob(id))?;
             change_job(tables, job, change, &mut rows)?;
         }

@@ -105,6 +105,8 @@ pub enum Change {
     Job {
         /// Public id of the job.
         id: String,
+        /// The claim that runs it, on a database: refused where another one has the job. `None` for whatever claim.
+        attempt: Option<i64>,
         /// What is changed.
         change: JobChange,
     },

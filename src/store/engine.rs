@@ -325,16 +325,7 @@ impl Store {
     /// # Errors
     /// As [`Self::change`]; [`ChangeError::JobElsewhere`] where another claim has it.
     pub async fn change_job(&self, id: &str, attempt: Option<i64>, change: JobChange) -> Result<Job, ChangeError> {
-        let id = id.to_owned();
-        let rows = match self {
-            Self::File(local) => local.change_job(id, change).await?,
-            Self::Database(database) => {
-                let database = database.clone();
-                let changing = tokio::spawn(async move { database.change_job(&id, change, attempt).await });
-                changing.await.unwrap_or(Err(ChangeError::Closed))?
-            }
-        };
-        written(rows.jobs)
+        written(self.change(Change::Job { id: id.to_owned(), attempt, change }).await?.jobs)
     }
 
     /// Maintains the state until the future is dropped: drops what is old, and records when keys were last used. Run it during

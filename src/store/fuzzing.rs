@@ -290,18 +290,19 @@ fn job_change(input: &mut Unstructured<'_>, number: u8, at: UnixSeconds, store: 
         Some(JobState::Done | JobState::Failed) => input.int_in_range(3..=5_u8)?,
     };
     let kind = if input.ratio(3, 4)? { allowed } else { input.int_in_range(0..=6_u8)? };
-    Ok(match kind {
-        0 => Change::CreateJob { job: Box::new(job(input, id, number, at)?), at_most: input.int_in_range(1..=3)? },
-        1 => Change::Job { id, change: JobChange::Start { at } },
-        2 => {
-            let end = job_end(input, &id, at)?;
-            Change::Job { id, change: JobChange::Finish { at, expires_at: UnixSeconds(at.0 + 3600), end } }
+    let change = match kind {
+        0 => {
+            let job = Box::new(job(input, id, number, at)?);
+            return Ok(Change::CreateJob { job, at_most: input.int_in_range(1..=3)? });
         }
-        3 => Change::Job { id, change: JobChange::ForgetResult },
-        4 => Change::Job { id, change: JobChange::NoteWebhook { next_at: input.arbitrary::<bool>()?.then_some(at) } },
-        5 => Change::Job { id, change: JobChange::Remove },
-        _ => Change::Job { id, change: JobChange::Requeue { progress: number, at } },
-    })
+        1 => JobChange::Start { at },
+        2 => JobChange::Finish { at, expires_at: UnixSeconds(at.0 + 3600), end: job_end(input, &id, at)? },
+        3 => JobChange::ForgetResult,
+        4 => JobChange::NoteWebhook { next_at: input.arbitrary::<bool>()?.then_some(at) },
+        5 => JobChange::Remove,
+        _ => JobChange::Requeue { progress: number, at },
+    };
+    Ok(Change::Job { id, attempt: None, change })
 }
 
 /// A new job of one of two keys, which have different accounts.

@@ -54,7 +54,7 @@ impl RedbStore {
     }
 
     /// Reads what is held in memory: all accounts and keys, the usage of the month of `now` and the one before it, by account and
-    /// by key and day (and of later ones, when the clock ran backwards).
+    /// by key and day (and of later ones, when the clock ran backwards), and the unfinished jobs in the order of the queue.
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.
@@ -78,6 +78,7 @@ impl RedbStore {
                 let days = tables.key_days.of_account(name, Day::first_of(first), Day(u32::MAX), usize::MAX)?;
                 rows.key_days.extend(days.into_iter().map(|(day, key_id, used)| (name.clone(), day, key_id, used)));
             }
+            rows.jobs = tables.jobs.waiting(usize::MAX)?;
             Ok(rows)
         })
     }

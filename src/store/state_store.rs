@@ -27,7 +27,7 @@ pub struct Rows {
     pub key_days: Vec<(String, Day, String, KeyDay)>,
     /// Presets that a change wrote. [`RedbStore::load_at`] omits them: they are read on demand.
     pub presets: Vec<Preset>,
-    /// Jobs that a change wrote. [`RedbStore::load_at`] omits them: they are read on demand.
+    /// Jobs. [`RedbStore::load_at`] omits those that have ended: they are read on demand.
     pub jobs: Vec<Job>,
     /// How many requests a [`Change::ForgetRequests`] dropped.
     pub forgotten_requests: usize,

@@ -83,8 +83,12 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
         let at = UnixSeconds(NOW);
         for change in [
             Change::CreateJob { job: Box::new(job), at_most: usize::MAX },
-            Change::Job { id: id.clone(), change: JobChange::Start { at } },
-            Change::Job { id, change: JobChange::Finish { at, expires_at: UnixSeconds(NOW + 999), end } },
+            Change::Job { id: id.clone(), attempt: None, change: JobChange::Start { at } },
+            Change::Job {
+                id,
+                attempt: None,
+                change: JobChange::Finish { at, expires_at: UnixSeconds(NOW + 999), end },
+            },
         ] {
             daemon.store.change(change).await.expect("it is allowed");
         }

@@ -70,7 +70,7 @@ impl Counters {
     }
 
     /// Enters an unfinished job, whose images are counted as reserved from now on.
-    pub(super) fn enter(&mut self, job: &Job) {
+    fn enter(&mut self, job: &Job) {
         if !self.jobs.contains_key(&job.id) {
             self.reserve((&job.account, Some(&job.key_id), job.month), job.reserved);
             self.take_over(job);
@@ -83,13 +83,14 @@ impl Counters {
     }
 
     /// Releases what is reserved for a job.
-    pub(super) fn leave(&mut self, id: &str) {
+    fn leave(&mut self, id: &str) {
         if let Some(job) = self.jobs.remove(id) {
             self.release((&job.account, Some(&job.key_id), job.month), job.reserved);
         }
     }
 
-    /// Copies the usage that a change committed, and releases what is reserved for a job that it ended.
+    /// Copies the usage that a change committed, enters the unfinished jobs that it wrote, and releases what is reserved for those
+    /// that it ended.
     pub(super) fn copy(&mut self, rows: &Rows) {
         for (account, month, billed) in &rows.usage {
             entry(&mut self.accounts, account, *month).billed = *billed;
@@ -97,8 +98,12 @@ impl Counters {
         for (_, day, key_id, used) in &rows.key_days {
             entry(&mut self.keys, key_id, day.month()).billed.insert(*day, used.images);
         }
-        for job in rows.jobs.iter().filter(|job| job.state.is_final()) {
-            self.leave(&job.id);
+        for job in &rows.jobs {
+            if job.state.is_final() {
+                self.leave(&job.id);
+            } else {
+                self.enter(job);
+            }
         }
     }
 

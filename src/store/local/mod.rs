@@ -69,7 +69,7 @@ impl LocalStore {
         free_images_per_month: u64,
         now: UnixSeconds,
     ) -> Result<Self, OpenError> {
-        let (rows, waiting) = (file.file().load_at(now)?, file.file().read(|tables| tables.jobs.waiting(usize::MAX))?);
+        let rows = file.file().load_at(now)?;
         let local = Self(Arc::new(Shared {
             file,
             free_images_per_month,
@@ -79,7 +79,6 @@ impl LocalStore {
             rates: Default::default(),
         }));
         local.copy(&rows);
-        waiting.iter().for_each(|job| local.counters().enter(job));
         Ok(local)
     }
 
@@ -225,16 +224,14 @@ impl LocalStore {
             let running = running.to_vec();
             let next = self.read(move |tables| tables.jobs.next(tables.meta.last_turn()?, &running)).await?;
             let Some(job) = next else { return Ok(None) };
-            // Its creation may have been reported as failed although it was written.
-            self.counters().enter(&job);
-            // So may its start.
+            // Its start was recorded, and reported as failed.
             if job.state == JobState::Processing {
                 return Ok(Some(ClaimedJob { job, attempt: 0 }));
             }
-            match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {
+            match self.change(Change::Job { id: job.id, attempt: None, change: JobChange::Start { at } }).await {
                 Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
                 // Cancelled meanwhile.
-                Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => self.counters().leave(&job.id),
+                Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -250,16 +247,6 @@ impl LocalStore {
         let counters = self.counters();
         let is_unfinished = |job: &JobHeartbeat| counters.jobs.contains_key(&job.id);
         running.iter().map(|job| if is_unfinished(job) { Renewal::Kept } else { Renewal::Ended }).collect()
-    }
-
-    /// Gives a job back into the queue, or ends it, with its bill.
-    pub(super) async fn change_job(&self, id: String, change: JobChange) -> Result<Rows, ChangeError> {
-        let changed = self.change(Change::Job { id: id.clone(), change }).await;
-        if let Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) = changed {
-            // An earlier attempt was reported as failed although it was written.
-            self.counters().leave(&id);
-        }
-        changed
     }
 
     /// Writes the last use of keys that were used since the previous call.

@@ -141,7 +141,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             create_job(on, &job, at_most, free_images_per_month).await?;
             rows.jobs.push(*job);
         }
-        Change::Job { id, change } => rows = change_job(on, &id, change, None).await?,
+        Change::Job { id, attempt, change } => rows = change_job(on, &id, attempt, change).await?,
     }
     Ok(rows)
 }

@@ -162,16 +162,6 @@ impl Database {
         };
         Ok(ids.into_iter().map(renewal).collect())
     }
-
-    /// See [`change_job`].
-    pub(in crate::store) async fn change_job(
-        &self,
-        id: &str,
-        change: JobChange,
-        attempt: Option<i64>,
-    ) -> Result<Rows, ChangeError> {
-        Ok(transaction!(self, on, { change_job(&on, id, change, attempt).await })?)
-    }
 }
 
 /// Adds a queued job, whose images are counted as reserved from now on.
@@ -219,8 +209,8 @@ pub(super) async fn check_new_job(on: &Transaction<'_>, job: &Job) -> Result<(),
 pub(super) async fn change_job(
     on: &Transaction<'_>,
     id: &str,
-    change: JobChange,
     attempt: Option<i64>,
+    change: JobChange,
 ) -> Result<Rows, DatabaseError> {
     let text = "SELECT id, record, progress, attempt FROM jobs WHERE id = $1 FOR UPDATE";
     let found = row(on, text, &[&id]).await?.ok_or_else(|| ChangeError::NoSuchJob(id.to_owned()))?;

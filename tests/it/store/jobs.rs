@@ -74,19 +74,20 @@ fn failed() -> JobEnd {
     JobEnd::Failed { error: JobError { code: "cancelled".into(), message: "m".into() }, progress: 30 }
 }
 
+fn of_job(number: u8, change: JobChange) -> Change {
+    Change::Job { id: id(number), attempt: None, change }
+}
+
 fn finish(number: u8, at: i64, end: JobEnd) -> Change {
-    Change::Job {
-        id: id(number),
-        change: JobChange::Finish { at: UnixSeconds(at), expires_at: UnixSeconds(at + 9), end },
-    }
+    of_job(number, JobChange::Finish { at: UnixSeconds(at), expires_at: UnixSeconds(at + 9), end })
 }
 
 fn requeue(number: u8, at: i64) -> Change {
-    Change::Job { id: id(number), change: JobChange::Requeue { progress: 0, at: UnixSeconds(at) } }
+    of_job(number, JobChange::Requeue { progress: 0, at: UnixSeconds(at) })
 }
 
 fn start(number: u8, at: i64) -> Change {
-    Change::Job { id: id(number), change: JobChange::Start { at: UnixSeconds(at) } }
+    of_job(number, JobChange::Start { at: UnixSeconds(at) })
 }
 
 /// A store with job 1 in a state.
@@ -129,9 +130,9 @@ fn every_state_transition_is_allowed_or_refused_as_specified() {
         "requeue" => requeue(1, NOW + 4),
         "done" => finish(1, NOW + 4, done()),
         "failed" => finish(1, NOW + 4, failed()),
-        "forget" => Change::Job { id: id(1), change: JobChange::ForgetResult },
-        "note" => Change::Job { id: id(1), change: JobChange::NoteWebhook { next_at: Some(UnixSeconds(NOW + 8)) } },
-        "remove" => Change::Job { id: id(1), change: JobChange::Remove },
+        "forget" => of_job(1, JobChange::ForgetResult),
+        "note" => of_job(1, JobChange::NoteWebhook { next_at: Some(UnixSeconds(NOW + 8)) }),
+        "remove" => of_job(1, JobChange::Remove),
         other => unreachable!("{other}"),
     };
     // The state afterwards; `None` where it is refused.
@@ -310,11 +311,9 @@ fn change(op: &Op) -> Change {
             };
             finish(number, at, end)
         }
-        Op::Forget(number) => Change::Job { id: id(number), change: JobChange::ForgetResult },
-        Op::Note(number, at) => {
-            Change::Job { id: id(number), change: JobChange::NoteWebhook { next_at: at.map(UnixSeconds) } }
-        }
-        Op::Remove(number) => Change::Job { id: id(number), change: JobChange::Remove },
+        Op::Forget(number) => of_job(number, JobChange::ForgetResult),
+        Op::Note(number, at) => of_job(number, JobChange::NoteWebhook { next_at: at.map(UnixSeconds) }),
+        Op::Remove(number) => of_job(number, JobChange::Remove),
     }
 }
 

@@ -347,6 +347,7 @@ fn a_due_webhook_is_of_one_process() {
     let end = JobEnd::Failed { error: JobError { code: "x".into(), message: "x".into() }, progress: 0 };
     let finish = Change::Job {
         id: jobs::id(1),
+        attempt: None,
         change: JobChange::Finish { at: UnixSeconds(4), expires_at: UnixSeconds(9), end },
     };
     apply(&store, finish).expect("it is unfinished");
@@ -356,7 +357,7 @@ fn a_due_webhook_is_of_one_process() {
         assert_eq!((due(&one, 4).await, due(&other, 5).await), (1, 0));
         assert_eq!(due(&other, 4 + 120).await, 1, "the first one has not recorded an attempt");
         other
-            .change(Change::Job { id: jobs::id(1), change: JobChange::NoteWebhook { next_at: None } })
+            .change(Change::Job { id: jobs::id(1), attempt: None, change: JobChange::NoteWebhook { next_at: None } })
             .await
             .expect("it is finished");
         assert_eq!(due(&one, 999).await, 0);
@@ -400,7 +401,8 @@ fn tables_of_the_version_before_are_upgraded_in_one_step_once_none_of_its_daemon
     let store = new.open();
     let job = Job { reserved: 5, month: Month::of(now()), ..jobs::job(1) };
     apply(&store, Change::CreateJob { job: Box::new(job), at_most: 9 }).expect("it is new");
-    apply(&store, Change::Job { id: jobs::id(1), change: JobChange::Start { at: now() } }).expect("it waits");
+    apply(&store, Change::Job { id: jobs::id(1), attempt: None, change: JobChange::Start { at: now() } })
+        .expect("it waits");
     let rows = |table: &str, columns: &str| {
         let text = format!("SELECT string_agg(format('(%s)', concat_ws(',', {columns})), ',') FROM {table}");
         new.sql(&text).trim().to_owned()
