@@ -10,7 +10,7 @@
 //!   again, to another version or from a backup. On a database folders are of no use after the process.
 //!
 //! Webhooks need no recovery: the time of the next attempt is part of the record (`webhook_schedule.rs`). Faults of the
-//! storage itself are `store/reopen.rs`.
+//! storage itself are `store/group_commit.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;

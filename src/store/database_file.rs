@@ -5,8 +5,7 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableHandle};
 
@@ -37,30 +36,29 @@ pub(super) struct OpenDatabase {
     opener: Opener,
     /// `None` after a fault, until it is opened again.
     database: RwLock<Option<Database>>,
-    /// How many times it was reopened.
-    generation: AtomicU64,
+    /// Why it cannot be written; `None` while it can.
+    fault: Mutex<Option<String>>,
 }
 
 impl OpenDatabase {
     /// Opens the file, and upgrades an older schema.
     pub(super) fn open(path: &Path, opener: Opener) -> Result<Self, OpenError> {
         let database = RwLock::new(Some(open_file(path, &opener)?));
-        Ok(Self { path: path.into(), opener, database, generation: AtomicU64::new(0) })
+        Ok(Self { path: path.into(), opener, database, fault: Mutex::default() })
     }
 
     /// Closes and reopens the file. When that fails it stays closed.
     pub(super) fn reopen(&self) -> Result<(), OpenError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         close(database.take());
-        self.generation.fetch_add(1, Ordering::Release);
         drop_page_cache(&self.path);
         *database = Some(open_file(&self.path, &self.opener)?);
         Ok(())
     }
 
-    /// The number of the current opening of the file.
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    /// Why the file cannot be written; `None` while it can. Held for a copy or an assignment.
+    pub(super) fn fault(&self) -> MutexGuard<'_, Option<String>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work`, while others may run too.

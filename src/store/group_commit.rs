@@ -6,31 +6,39 @@
 //! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged.
 //! Its changes wait for that, also when the file cannot be opened for a long time. Until the store can write again, other
 //! changes are refused at once.
+//!
+//! After one failed write or read redb refuses all further work until the file is opened again ("latched" I/O error).
+//! The first attempt follows at once, further ones after 0.1 s, doubled up to 10 s. Opening repairs the file as after a
+//! crash: each transaction is present as a whole or not at all. The jobs of a crashed daemon are `jobs/recovery.rs`.
 
 use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use redb::{Database, Durability};
+use redb::{Database, Durability, ReadableDatabase};
 
 use super::apply_change::apply;
 use super::database_file::OpenDatabase;
-use super::reopen::Reopener;
 use super::storage_fault::Fault;
-use super::tables::Writing;
+use super::tables::{Meta, Writing};
 use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
+use crate::telemetry::with_causes;
 
 /// Changes in one commit. Limits how long the first waits for the others to be written.
 const CHANGES_PER_COMMIT: usize = 1024;
 
+/// The pause before the second attempt to reopen the file; it doubles with each one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
 enum Message {
     Change(Box<Change>, OnCommit),
-    /// A read failed with a storage fault, in this generation of the open file.
-    ReadFailed {
-        generation: u64,
-        reason: String,
-    },
+    /// A read failed with this storage fault.
+    ReadFailed(String),
 }
 
 /// The owner of the writer thread. Dropped, it commits what is queued and waits for the thread.
@@ -41,9 +49,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(database: Arc<OpenDatabase>, reopener: Reopener) -> std::io::Result<Self> {
+    pub(super) fn start(database: Arc<OpenDatabase>) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let state = WriterState { database, reopener, unknown_outcome: None };
+        let state = WriterState { database, next_attempt: None, unknown_outcome: None };
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -62,11 +70,11 @@ impl Writer {
         }
     }
 
-    /// Has the file reopened after a failed read of this generation. With a full queue there is nothing to do: the next
-    /// change finds the same fault.
-    pub(super) fn report_read_fault(&self, generation: u64, fault: &Fault) {
+    /// Has the file reopened after a failed read. With a full queue there is nothing to do: the next change finds the same
+    /// fault.
+    pub(super) fn report_read_fault(&self, fault: &Fault) {
         if let Some(queue) = &self.queue {
-            drop(queue.try_send(Message::ReadFailed { generation, reason: fault.to_string() }));
+            drop(queue.try_send(Message::ReadFailed(fault.to_string())));
         }
     }
 }
@@ -84,7 +92,8 @@ impl Drop for Writer {
 /// The state of the thread.
 struct WriterState {
     database: Arc<OpenDatabase>,
-    reopener: Reopener,
+    /// While the store cannot write: the pause before the next attempt to reopen the file, and when it is due.
+    next_attempt: Option<(Duration, Instant)>,
     /// Callers of a transaction of which only the next opening of the file shows whether it was committed.
     unknown_outcome: Option<(Vec<OnCommit>, Attempt)>,
 }
@@ -114,17 +123,14 @@ impl WriterState {
                         changes.push(*change);
                         waiting.push(done);
                     }
-                    // A failure of the latest opening.
-                    Message::ReadFailed { generation, reason } => {
-                        failed_read = failed_read.max(Some((generation, reason)));
-                    }
+                    Message::ReadFailed(reason) => failed_read = Some(reason),
                 }
             }
             if !changes.is_empty() {
                 self.write(&changes, waiting);
             }
-            if let Some((generation, reason)) = failed_read {
-                self.after_read(generation, reason);
+            if let Some(reason) = failed_read {
+                self.after_read(reason);
             }
         }
         if let Some((waiting, _)) = self.unknown_outcome.take() {
@@ -135,7 +141,8 @@ impl WriterState {
     /// The next message; `None` when there will be none.
     fn next(&mut self, submitted: &Receiver<Message>) -> Option<Message> {
         loop {
-            let Some(wait) = self.reopener.due_after() else { return submitted.recv().ok() };
+            let Some((_, due)) = self.next_attempt else { return submitted.recv().ok() };
+            let wait = due.saturating_duration_since(Instant::now());
             // Continuous messages must not delay a reopening.
             match if wait.is_zero() { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
                 Ok(message) => return Some(message),
@@ -147,7 +154,7 @@ impl WriterState {
 
     /// Writes changes in one transaction.
     fn write(&mut self, changes: &[Change], waiting: Vec<OnCommit>) {
-        if let Some(reason) = self.reopener.reason() {
+        if let Some(reason) = self.fault() {
             return answer_all(waiting, &ChangeError::Unavailable(reason));
         }
         for is_last in [false, true] {
@@ -160,16 +167,16 @@ impl WriterState {
             if !fault.needs_reopening() {
                 return answer_all(waiting, &ChangeError::Storage(reason));
             }
-            match self.reopener.reopen() {
+            match self.reopen() {
                 Ok(commits) if attempt.is_committed(commits) => return answer(waiting, attempt),
                 Ok(_) if is_last => {
-                    self.reopener.fail(reason.clone());
+                    self.fail(reason.clone());
                     return answer_all(waiting, &ChangeError::Unavailable(reason));
                 }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::error!(error, "the store could not be opened again");
-                    self.reopener.fail(reason.clone());
+                    self.fail(reason.clone());
                     if attempt.number.is_none() {
                         return answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
@@ -180,38 +187,74 @@ impl WriterState {
         }
     }
 
-    /// A read failed, and with it all further work on that opening of the file.
-    fn after_read(&mut self, generation: u64, reason: String) {
-        if self.reopener.reason().is_none() && generation == self.database.generation() {
+    /// A read failed, and with it all further work until the file is opened again, which may have happened since.
+    fn after_read(&mut self, reason: String) {
+        if self.next_attempt.is_none() && self.probe().is_err() {
             tracing::error!(reason, "the store failed to read");
-            self.reopener.fail(reason);
+            self.fail(reason);
             self.recover();
         }
     }
 
     /// Reopens the file and tests whether it can be written.
     fn recover(&mut self) {
-        match self.reopener.reopen() {
-            Err(error) => self.reopener.fail(error),
+        match self.reopen() {
+            Err(error) => self.fail(error),
             Ok(commits) => {
                 if let Some((waiting, attempt)) = self.unknown_outcome.take() {
                     if attempt.is_committed(commits) {
                         answer(waiting, attempt);
                     } else {
-                        let reason = self.reopener.reason().unwrap_or_default();
+                        let reason = self.fault().unwrap_or_default();
                         answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
                 }
-                match self.reopener.probe() {
-                    Ok(()) => self.reopener.succeed(),
+                match self.probe() {
+                    Ok(()) => {
+                        self.next_attempt = None;
+                        *self.database.fault() = None;
+                        tracing::info!("the store can write again");
+                    }
                     Err(fault) => {
-                        self.reopener.fail(fault.to_string());
+                        self.fail(fault.to_string());
                         // The next attempt finds an error of this one, too. Until then the store can be read.
-                        drop(self.reopener.reopen());
+                        drop(self.reopen());
                     }
                 }
             }
         }
+    }
+
+    /// Why changes are refused; `None` while the store works.
+    fn fault(&self) -> Option<String> {
+        self.database.fault().clone()
+    }
+
+    /// Records a persistent fault: the store is unready until an attempt succeeds.
+    fn fail(&mut self, reason: String) {
+        if self.next_attempt.is_none() {
+            tracing::error!(reason, "the store cannot write; it is reopened until it can");
+        }
+        let pause = self.next_attempt.map_or(FIRST_PAUSE, |(pause, _)| (pause * 2).min(LONGEST_PAUSE));
+        *self.database.fault() = Some(reason);
+        self.next_attempt = Some((pause, Instant::now() + pause));
+    }
+
+    /// Opens the file again; returns how many transactions were committed.
+    fn reopen(&self) -> Result<u64, String> {
+        self.database.reopen().map_err(|error| with_causes(&error))?;
+        let commits = |database: &Database| Meta::open(&database.begin_read()?)?.commits();
+        self.database.with(commits).map_err(|fault| fault.to_string())
+    }
+
+    /// Commits a transaction without a change, to test whether the file can be written.
+    fn probe(&self) -> Result<(), Fault> {
+        self.database.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            Writing::open(&transaction)?.meta.count_commit()?;
+            Ok(transaction.commit()?)
+        })
     }
 }
 

@@ -11,7 +11,7 @@
 //!   back, even when the caller has disconnected.
 //! - Changes that wait for the disk share the next commit (group commit); none waits for a batch to fill.
 //! - At [`QUEUED_CHANGES`] waiting changes the next one is refused with [`ChangeError::Busy`].
-//! - After a storage fault, such as a full disk, the file is opened again (`reopen.rs`). Until it can be written,
+//! - After a storage fault, such as a full disk, the file is opened again (`group_commit.rs`). Until it can be written,
 //!   changes are refused with [`ChangeError::Unavailable`] and [`StateStore::fault`] has the reason.
 
 mod admission;
@@ -35,7 +35,6 @@ mod private_files;
 mod quota;
 mod records;
 mod redb_store;
-mod reopen;
 mod state_store;
 mod storage_fault;
 mod tables;

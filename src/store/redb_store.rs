@@ -7,7 +7,6 @@ use redb::ReadableDatabase;
 
 use super::database_file::{self, OpenDatabase, Opener, builder, create, read_error};
 use super::group_commit::Writer;
-use super::reopen::{Reopener, StoreHealth};
 use super::storage_fault::Fault;
 use super::tables::Reading;
 use super::{Account, Change, Day, KeyHash, Month, OnCommit, OpenError, Rows, StateStore, UnixSeconds};
@@ -21,7 +20,6 @@ pub struct RedbStore {
     // Declared before `database`: the writer finishes before the file is closed.
     writer: Writer,
     pub(super) database: Arc<OpenDatabase>,
-    health: Arc<StoreHealth>,
 }
 
 impl RedbStore {
@@ -46,11 +44,9 @@ impl RedbStore {
             create(path)?;
         }
         let database = Arc::new(OpenDatabase::open(path, opener)?);
-        let health = Arc::new(StoreHealth::default());
-        let reopener = Reopener::new(Arc::clone(&database), Arc::clone(&health));
-        let writer = Writer::start(Arc::clone(&database), reopener)
-            .map_err(|source| OpenError::Io { path: path.into(), source })?;
-        Ok(Self { writer, database, health })
+        let writer =
+            Writer::start(Arc::clone(&database)).map_err(|source| OpenError::Io { path: path.into(), source })?;
+        Ok(Self { writer, database })
     }
 
     /// Reads what is held in memory: all accounts and keys, the usage of the month of `now` and the one before it, by account and
@@ -90,11 +86,10 @@ impl RedbStore {
 
     /// Runs `work` on the tables of a snapshot.
     pub(super) fn read<T>(&self, work: impl FnOnce(&Reading<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
-        let generation = self.database.generation();
         let result = self.database.with(|database| work(&Reading::open(&database.begin_read()?)?));
         result.map_err(|fault| {
             if fault.is_io() {
-                self.writer.report_read_fault(generation, &fault);
+                self.writer.report_read_fault(&fault);
             }
             self.failed(fault)
         })
@@ -111,6 +106,6 @@ impl StateStore for RedbStore {
     }
 
     fn fault(&self) -> Option<String> {
-        self.health.fault()
+        self.database.fault().clone()
     }
 }
