@@ -103,7 +103,7 @@ impl Presets {
             created_at: now,
             updated_at: now,
         };
-        let change = if is_new { Change::PutPreset { preset } } else { Change::ReplacePreset { preset } };
+        let change = Change::PutPreset { preset, replaces: !is_new };
         Ok(written(self.store.change(change).await?.presets)?)
     }
 

@@ -65,12 +65,9 @@ pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, Fa
         Change::ForgetRequests { before, at_most } => {
             rows.forgotten_requests = tables.requests.forget(before, at_most)?;
         }
-        Change::PutPreset { preset } => {
+        Change::PutPreset { preset, replaces } => {
             require_account(tables, &preset.account)?;
-            put_preset(tables, preset, &mut rows)?;
-        }
-        Change::ReplacePreset { preset } => {
-            if !tables.presets.rows.contains((&preset.account, &preset.id))? {
+            if replaces && !tables.presets.rows.contains((&preset.account, &preset.id))? {
                 return Err(ChangeError::NoSuchPreset(preset.id).into());
             }
             put_preset(tables, preset, &mut rows)?;

@@ -81,11 +81,8 @@ pub enum Change {
     PutPreset {
         /// The preset; no other of the account may have its name.
         preset: Preset,
-    },
-    /// As [`Change::PutPreset`], but refused without a preset to overwrite.
-    ReplacePreset {
-        /// The preset in its new form; no other of the account may have its name.
-        preset: Preset,
+        /// Whether it is refused without a preset to overwrite.
+        replaces: bool,
     },
     /// Removes a preset.
     DeletePreset {

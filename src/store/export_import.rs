@@ -450,7 +450,7 @@ fn insert(tables: &mut Writing<'_>, row: Row) -> Result<(), Fault> {
             if tables.presets.rows.contains((&preset.account, &preset.id))? {
                 return duplicate("preset");
             }
-            apply(tables, Change::PutPreset { preset })?;
+            apply(tables, Change::PutPreset { preset, replaces: false })?;
         }
         Row::Usage { account, month, usage } => {
             if tables.usage.contains((month.0, &account))? {

@@ -240,7 +240,7 @@ pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<
             let params = format!("{{\"text\":\"{}\"}}", "x".repeat(input.int_in_range(0..=3000)?));
             let (id, name) = (format!("preset_{number}"), input.int_in_range(0..=3_u8)?.to_string());
             let preset = Preset { id, account, name, endpoint: None, params, created_at: at, updated_at: at };
-            if input.arbitrary()? { Change::PutPreset { preset } } else { Change::ReplacePreset { preset } }
+            Change::PutPreset { preset, replaces: !input.arbitrary::<bool>()? }
         }
         6 => Change::DeletePreset { account, id: format!("preset_{number}") },
         7 => Change::CreateKey { hash: KeyHash([number; 32]), key: key(id, account) },

@@ -103,14 +103,10 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             put_new_key(on, hash, &key).await?;
             rows.keys.push((hash, key));
         }
-        Change::PutPreset { preset } => {
+        Change::PutPreset { preset, replaces } => {
             lock_account(on, &preset.account).await?;
-            rows.presets.push(put_preset(on, preset).await?);
-        }
-        Change::ReplacePreset { preset } => {
-            lock_account(on, &preset.account).await.map_err(|_| ChangeError::NoSuchPreset(preset.id.clone()))?;
             let text = "SELECT 1 FROM presets WHERE account = $1 AND id = $2";
-            if row(on, text, &[&preset.account, &preset.id]).await?.is_none() {
+            if replaces && row(on, text, &[&preset.account, &preset.id]).await?.is_none() {
                 return Err(ChangeError::NoSuchPreset(preset.id).into());
             }
             rows.presets.push(put_preset(on, preset).await?);

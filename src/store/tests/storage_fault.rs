@@ -267,7 +267,7 @@ async fn a_change_whose_caller_left_before_its_outcome_was_known_is_copied_to_me
 #[test]
 fn a_failed_read_does_not_end_the_store() {
     let (_folder, disk, store) = opened();
-    apply(&store, Change::PutPreset { preset: preset() }).expect("a good disk");
+    apply(&store, Change::PutPreset { preset: preset(), replaces: false }).expect("a good disk");
     let openings = disk.openings.load(Ordering::SeqCst);
     disk.set(State::LosesRead);
     assert!(stored_preset(&store).is_err());

@@ -45,8 +45,8 @@ fn filled() -> TempDir {
         Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") },
         Change::CreateKey { hash: KeyHash([2; 32]), key: key("acme", "key_2") },
         Change::Key { id: "key_2".into(), change: KeyChange::Revoke { at: UnixSeconds(3) } },
-        Change::PutPreset { preset: preset("acme", "preset_1", "weiß \"1\"") },
-        Change::PutPreset { preset: preset("acme", "preset_2", "2") },
+        Change::PutPreset { preset: preset("acme", "preset_1", "weiß \"1\""), replaces: false },
+        Change::PutPreset { preset: preset("acme", "preset_2", "2"), replaces: false },
         bill(202_001, 5),
         bill(202_611, 1_795_000_000),
     ];
@@ -180,7 +180,7 @@ fn the_exports_of_all_accounts_have_the_rows_of_one_export_and_are_imported_apar
             account("other"),
             account("third"),
             Change::CreateKey { hash: KeyHash([3; 32]), key: key("other", "key_3") },
-            Change::PutPreset { preset: preset("other", "preset_1", "1") },
+            Change::PutPreset { preset: preset("other", "preset_1", "1"), replaces: false },
         ];
         assert!(apply_all(&store, changes).iter().all(Result::is_ok));
     }

@@ -59,7 +59,7 @@ fn on_a_small_disk() {
     };
     let mut kept = 0;
     let refused = loop {
-        match apply(&store, Change::PutPreset { preset: large(kept) }) {
+        match apply(&store, Change::PutPreset { preset: large(kept), replaces: false }) {
             Ok(_) => kept += 1,
             Err(error) => break error,
         }
@@ -72,7 +72,7 @@ fn on_a_small_disk() {
 
     fs::remove_file(&filler).expect("it is there");
     wait_until(|| store.fault().is_none());
-    apply(&store, Change::PutPreset { preset: large(kept) }).expect("there is room again");
+    apply(&store, Change::PutPreset { preset: large(kept), replaces: false }).expect("there is room again");
     apply(&store, bill()).expect("there is room again");
     assert_eq!((store.presets("a", None, 1000).expect("it reads").len(), billed(&store)), (kept + 1, 2));
     drop(store);

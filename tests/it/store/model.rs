@@ -91,7 +91,7 @@ fn change(op: &Op, at: i64) -> Change {
                 updated_at: UnixSeconds(at),
                 ..preset(ACCOUNTS[*account], &id(*number), &name.to_string())
             };
-            if *replace { Change::ReplacePreset { preset } } else { Change::PutPreset { preset } }
+            Change::PutPreset { preset, replaces: *replace }
         }
         Op::Delete { account, id: number } => {
             Change::DeletePreset { account: ACCOUNTS[*account].into(), id: id(*number) }
@@ -149,10 +149,13 @@ impl Model {
                 forgotten = old.len();
                 old.iter().for_each(|(_, key)| drop(self.requests.remove(key)));
             }
-            Change::PutPreset { preset } => {
+            Change::PutPreset { preset, replaces } => {
                 let Preset { account, id, name, .. } = &preset;
                 if account == "missing" {
                     return Err(ChangeError::NoSuchAccount(account.clone()));
+                }
+                if replaces && !self.presets.contains_key(&(account.clone(), id.clone())) {
+                    return Err(ChangeError::NoSuchPreset(id.clone()));
                 }
                 if self.named(account, name).is_some_and(|other| other.id != *id) {
                     return Err(ChangeError::PresetNameTaken(name.clone()));
@@ -160,12 +163,6 @@ impl Model {
                 let row = (account.clone(), id.clone());
                 let created_at = self.presets.get(&row).map_or(preset.created_at, |before| before.created_at);
                 self.presets.insert(row, Preset { created_at, ..preset });
-            }
-            Change::ReplacePreset { preset } => {
-                if !self.presets.contains_key(&(preset.account.clone(), preset.id.clone())) {
-                    return Err(ChangeError::NoSuchPreset(preset.id));
-                }
-                self.apply(Change::PutPreset { preset })?;
             }
             Change::DeletePreset { account, id } => {
                 self.presets.remove(&(account, id.clone())).ok_or(ChangeError::NoSuchPreset(id))?;

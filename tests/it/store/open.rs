@@ -95,7 +95,8 @@ fn a_store_of_schema_1_is_migrated_with_its_content() {
     let store = RedbStore::open(&file).expect("a store");
     apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true), model: None })
         .expect("a new field is written");
-    apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n") }).expect("a new table is written");
+    apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n"), replaces: false })
+        .expect("a new table is written");
     assert!(store.load_at(UnixSeconds::now()).expect("the store reads").accounts[0].generates);
 }
 

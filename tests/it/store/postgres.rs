@@ -123,8 +123,10 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
     let outcomes = apply_all(&in_file, changes_of_keys());
     assert_eq!(apply_all(&in_database, changes_of_keys()), outcomes);
     assert!(outcomes.iter().filter(|outcome| outcome.is_err()).count() >= 10, "{outcomes:?}");
-    let presets = (0..=PRESETS_PER_ACCOUNT)
-        .map(|n| Change::PutPreset { preset: preset("acme", &format!("preset_{n:04}"), &format!("name {n}")) });
+    let presets = (0..=PRESETS_PER_ACCOUNT).map(|n| Change::PutPreset {
+        preset: preset("acme", &format!("preset_{n:04}"), &format!("name {n}")),
+        replaces: false,
+    });
     let saved = apply_all(&in_file, presets.clone());
     assert_eq!(saved.last(), Some(&Err(ChangeError::TooManyPresets("acme".into()))));
     assert_eq!(apply_all(&in_database, presets), saved);
