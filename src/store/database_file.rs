@@ -161,8 +161,11 @@ pub(super) fn create_tables(database: &Database) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Opens a file as a daemon would and reads its schema, which is not upgraded.
-pub(super) fn probe(path: &Path) -> Result<(), OpenError> {
+/// Whether [`RedbStore::open`](super::RedbStore::open) would open the existing file, whose schema is not upgraded.
+///
+/// # Errors
+/// As [`RedbStore::open`](super::RedbStore::open).
+pub fn probe(path: &Path) -> Result<(), OpenError> {
     catch_panic_of_open(path, || {
         let database = builder().open(path).map_err(|error| read_error(path, error.into()))?;
         let known = known_schema(&database, path).map(drop);

@@ -52,7 +52,7 @@ pub use backdrops::{BackdropQuotaError, BackdropReservation};
 pub use billing::{Billed, BillingError, Reservation};
 pub use change::{Bill, Change, ChangeError, JobChange, JobEnd, KeyChange, KeyUpdate, KeyUse, PRESETS_PER_ACCOUNT};
 pub use claim::{BilledPictures, Claim, ClaimGuard};
-pub use database_file::file_in;
+pub use database_file::{file_in, probe};
 pub use engine::Store;
 pub(crate) use engine::written;
 pub use export_import::{ExportError, ImportError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use redb::ReadableDatabase;
 
-use super::database_file::{self, OpenDatabase, Opener, builder, create, read_error};
+use super::database_file::{OpenDatabase, Opener, builder, create, read_error};
 use super::group_commit::Writer;
 use super::storage_fault::Fault;
 use super::tables::Reading;
@@ -29,14 +29,6 @@ impl RedbStore {
     /// When another process has it open, a newer version wrote it, it is damaged, or the file system refuses.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_with_opener(Box::new(|path| builder().open(path)), path)
-    }
-
-    /// Whether [`Self::open`] would open the existing file. Nothing is upgraded or started.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn probe(path: &Path) -> Result<(), OpenError> {
-        database_file::probe(path)
     }
 
     pub(super) fn open_with_opener(opener: Opener, path: &Path) -> Result<Self, OpenError> {

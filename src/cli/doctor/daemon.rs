@@ -5,7 +5,7 @@ use crate::cli::local_engine;
 use crate::config::Config;
 use crate::http::config::HttpConfig;
 use crate::http::tls::{Tls, TlsError};
-use crate::store::{self, OpenError, PostgresServer, RedbStore};
+use crate::store::{self, OpenError, PostgresServer};
 use crate::telemetry::with_causes;
 use std::path::Path;
 use std::sync::mpsc;
@@ -46,7 +46,7 @@ fn file(path: &Path) -> Check {
     if !path.exists() {
         return Check::ok(STORE, format!("{} is created by the first start", path.display()));
     }
-    match RedbStore::probe(path) {
+    match store::probe(path) {
         Ok(()) => Check::ok(STORE, format!("{} can be read", path.display())),
         Err(error @ OpenError::Locked { .. }) => Check::ok(STORE, error.to_string()),
         Err(error) => unusable(&error, "check its owner and its disk"),
@@ -107,7 +107,7 @@ mod tests {
         let path = store::file_in(&config.data_dir);
         assert!(store(&config).status == Status::Ok && !config.data_dir.exists());
 
-        let running = RedbStore::open(&path).unwrap();
+        let running = store::RedbStore::open(&path).unwrap();
         let check = store(&config);
         assert!(check.status == Status::Ok && check.message.contains("in use by another process"), "{check:?}");
         drop(running);
