@@ -28,6 +28,9 @@ const WITH_COLUMNS: i64 = 6;
 /// How long an additive migration waits for a lock.
 const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
 
+/// For migrations that have the database alone: tables can be large.
+pub(super) const NO_STATEMENT_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
+
 /// Makes a session one of those that use the database; refused while another one has it alone, and on tables on which this
 /// version does not work.
 pub(super) async fn enter(client: &Client, migrations: &Migrations) -> Result<(), DatabaseError> {
@@ -63,18 +66,17 @@ pub(super) async fn upgrade(migrations: &Migrations, client: &mut Client) -> Res
     if !take_alone(client).await? {
         return Err(DatabaseError::Locked);
     }
-    let applied = apply_missing_alone(migrations, client).await;
+    let applied = apply_missing(migrations, client, NO_STATEMENT_TIMEOUT).await;
     leave(client).await;
     applied
 }
 
-/// Applies the missing migrations. Needs the database alone.
-pub(super) async fn apply_missing_alone(migrations: &Migrations, client: &mut Client) -> Result<(), DatabaseError> {
-    // Tables can be large.
-    apply_missing(migrations, client, "SET LOCAL statement_timeout = 0").await
-}
-
-async fn apply_missing(migrations: &Migrations, client: &mut Client, settings: &str) -> Result<(), DatabaseError> {
+/// Applies the missing migrations with `settings` of the transaction. Breaking ones need the database alone.
+pub(super) async fn apply_missing(
+    migrations: &Migrations,
+    client: &mut Client,
+    settings: &str,
+) -> Result<(), DatabaseError> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(settings).await?;
     // Released with the transaction, also when the connection breaks.

@@ -13,7 +13,7 @@ use super::connect::PostgresServer;
 use super::error::DatabaseError;
 use super::jobs::check_new_job;
 use super::rows::{account, add_account, changed, job, key, key_day, preset, put_job, request, row, stored, usage};
-use super::schema::{apply_missing_alone, leave, take_alone};
+use super::schema::{NO_STATEMENT_TIMEOUT, apply_missing, leave, take_alone};
 use crate::store::export_import::{ExportWriter, Hex, ImportReader, Row as ExportRow};
 use crate::store::integrity_check::RowCounts;
 use crate::store::records::{Record, RequestRecord};
@@ -99,7 +99,7 @@ async fn import_alone(
 ) -> Result<RowCounts, ImportError> {
     let failed = |error: DatabaseError| ImportError::Store(error.into_open_error(server.name()));
     let sql = |error: tokio_postgres::Error| failed(error.into());
-    apply_missing_alone(&server.migrations, client).await.map_err(failed)?;
+    apply_missing(&server.migrations, client, NO_STATEMENT_TIMEOUT).await.map_err(failed)?;
     server.require_usable(client).await?;
     client.batch_execute(NO_TIMEOUTS).await.map_err(sql)?;
     let on = client.transaction().await.map_err(sql)?;
