@@ -16,7 +16,7 @@ pub(super) type Of<'a> = (&'a str, Option<&'a str>, Month);
 /// The counters of all accounts and keys.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    accounts: Months<Usage>,
+    pub(super) accounts: Months<Usage>,
     /// By public id of the key: billed images by day.
     keys: Months<BTreeMap<Day, u64>>,
     /// The unfinished jobs by id, for which images are reserved.
@@ -24,11 +24,11 @@ pub(super) struct Counters {
 }
 
 /// What owners have billed in their months: of each owner [`MONTHS_HELD`], and further ones with open reservations.
-type Months<B> = HashMap<String, BTreeMap<Month, Counter<B>>>;
+pub(super) type Months<B> = HashMap<String, BTreeMap<Month, Counter<B>>>;
 
 /// One month of an account or a key.
 #[derive(Debug, Default)]
-struct Counter<B> {
+pub(super) struct Counter<B> {
     billed: B,
     reserved: u64,
 }
@@ -105,12 +105,6 @@ impl Counters {
                 self.enter(job);
             }
         }
-    }
-
-    /// Months of an account that are held in memory.
-    #[cfg(test)]
-    pub(super) fn months(&self, account: &str) -> usize {
-        self.accounts.get(account).map_or(0, BTreeMap::len)
     }
 }
 
