@@ -358,11 +358,12 @@ impl Store {
         tokio::join!(clean, refresh);
     }
 
-    /// Drops old usage by key, requests older than 24 hours, and what ended in a database. Daemons on a database do not exclude
+    /// Drops old usage by key, requests older than 24 hours, idle rates, and claims that ended in a database. Daemons on a database do not exclude
     /// each other: what one has dropped the next one does not find.
     pub(super) async fn drop_old(&self, now: UnixSeconds) -> Result<(), ChangeError> {
-        if let Self::Database(database) = self {
-            database.drop_ended().await?;
+        match self {
+            Self::File(local) => local.drop_idle_rates(),
+            Self::Database(database) => database.drop_ended().await?,
         }
         let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
         // In batches, so that no transaction is long.

@@ -123,6 +123,10 @@ impl LocalStore {
         self.rates(RateKind::Calls).status(key_id, limit, Instant::now())
     }
 
+    pub(super) fn drop_idle_rates(&self) {
+        self.0.rates.iter().for_each(|rates| rates.drop_idle(Instant::now()));
+    }
+
     fn rates(&self, kind: RateKind) -> &RateLimiter {
         &self.0.rates[kind as usize]
     }

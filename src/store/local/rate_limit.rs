@@ -13,20 +13,9 @@ use crate::store::RateStatus;
 /// The window of the limits in the API documentation and the configuration.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Up to this many keys, idle ones are kept.
-const MIN_KEYS_TO_PRUNE: usize = 1024;
-
 /// The calls of every key in the last minute.
 #[derive(Debug, Default)]
-pub(in crate::store) struct RateLimiter {
-    calls: Mutex<Calls>,
-}
-
-#[derive(Debug, Default)]
-struct Calls {
-    by_key: HashMap<String, VecDeque<Instant>>,
-    prune_at: usize,
-}
+pub(in crate::store) struct RateLimiter(Mutex<HashMap<String, VecDeque<Instant>>>);
 
 impl RateLimiter {
     /// Counts a call of `key` at `now` if it is within `limit` calls in any minute.
@@ -41,9 +30,7 @@ impl RateLimiter {
 
     fn observe(&self, key: &str, limit: u32, now: Instant, counts: bool) -> RateStatus {
         let mut calls = self.lock();
-        let calls = &mut *calls;
-        calls.prune(now);
-        let times = calls.by_key.entry(key.to_owned()).or_default();
+        let times = calls.entry(key.to_owned()).or_default();
         drop_expired(times, now);
         let used = u32::try_from(times.len()).unwrap_or(u32::MAX);
         let allowed = used < limit;
@@ -60,28 +47,22 @@ impl RateLimiter {
     /// Counts `more` calls of `key` at `now`, also beyond its limit, for the work of a call that was allowed.
     pub(in crate::store) fn count_work(&self, key: &str, more: u32, now: Instant) {
         let mut calls = self.lock();
-        let times = calls.by_key.entry(key.to_owned()).or_default();
+        let times = calls.entry(key.to_owned()).or_default();
         drop_expired(times, now);
         times.extend(std::iter::repeat_n(now, more as usize));
     }
 
-    /// Held for a look-up. No panic leaves it half changed, so poison is no reason to stop.
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Calls {
-    /// Drops idle keys, each time the number of keys has doubled.
-    fn prune(&mut self, now: Instant) {
-        if self.by_key.len() < self.prune_at.max(MIN_KEYS_TO_PRUNE) {
-            return;
-        }
-        self.by_key.retain(|_, times| {
+    /// Drops the keys without a call in the last minute.
+    pub(in crate::store) fn drop_idle(&self, now: Instant) {
+        self.lock().retain(|_, times| {
             drop_expired(times, now);
             !times.is_empty()
         });
-        self.prune_at = self.by_key.len() * 2;
+    }
+
+    /// Held for a look-up. No panic leaves it half changed, so poison is no reason to stop.
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Instant>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,10 +160,11 @@ mod tests {
     fn idle_keys_are_dropped() {
         let limiter = RateLimiter::default();
         let start = Instant::now();
-        for key in 0..MIN_KEYS_TO_PRUNE {
+        for key in 0..1000 {
             limiter.check(&key.to_string(), 1, start);
         }
         limiter.check("late", 1, start + WINDOW);
-        assert_eq!(limiter.calls.lock().expect("not poisoned").by_key.len(), 1);
+        limiter.drop_idle(start + WINDOW);
+        assert_eq!(limiter.lock().len(), 1);
     }
 }
