@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::{Account, Key, KeyHash, Rows, UnixSeconds};
+use crate::store::{Account, Admission, Key, KeyHash, Rows, UnixSeconds};
 
 #[derive(Debug, Default)]
 pub(in crate::store) struct KeyCache {
@@ -36,35 +36,29 @@ impl KeyCache {
         }
     }
 
-    /// The key of a current or previous token; `None` where it is revoked.
-    fn resolve(&self, hash: &KeyHash, now: UnixSeconds) -> Option<&Key> {
-        let is_kept = |key: &&Key| key.previous.is_some_and(|previous| now < previous.until);
-        let previous = || self.keys.get(self.previous.get(hash)?).filter(is_kept);
-        self.keys.get(hash).or_else(previous).filter(|key| key.revoked_at.is_none())
-    }
-
-    /// When the key of a token expired; `None` where it did not, and for an unknown or revoked key.
-    pub(super) fn expired_at(&self, hash: &KeyHash, now: UnixSeconds) -> Option<UnixSeconds> {
-        self.resolve(hash, now)?.expires_at.filter(|at| *at <= now)
-    }
-
     /// The key of a public id, and the hash of its newest token.
     pub(in crate::store) fn locate(&self, id: &str) -> Option<(KeyHash, &Key)> {
         let hash = self.ids.get(id)?;
         self.keys.get(hash).map(|key| (*hash, key))
     }
 
-    /// The account and key of this token, unless the key is unknown, revoked or expired; the use is noted.
-    pub(super) fn authenticate(&self, hash: &KeyHash, now: UnixSeconds) -> Option<(&Account, &Key)> {
-        let key = self.resolve(hash, now).filter(|key| key.expires_at.is_none_or(|at| now < at))?;
+    /// The account and key of a current or previous token, whose use is noted, or why there is none.
+    pub(super) fn authenticate(&self, hash: &KeyHash, now: UnixSeconds) -> Result<(&Account, &Key), Admission> {
+        let is_kept = |key: &&Key| key.previous.is_some_and(|previous| now < previous.until);
+        let previous = || self.keys.get(self.previous.get(hash)?).filter(is_kept);
+        let key = self.keys.get(hash).or_else(previous).filter(|key| key.revoked_at.is_none());
+        let key = key.ok_or(Admission::Unknown)?;
+        if let Some(at) = key.expires_at.filter(|at| *at <= now) {
+            return Err(Admission::Expired(at));
+        }
         // The store refuses a key without its account; a damaged store that lost one must not grant access.
-        let account = self.accounts.get(&key.account)?;
+        let account = self.accounts.get(&key.account).ok_or(Admission::Unknown)?;
         let mut used = self.used();
         match used.get_mut(&key.id) {
             Some(last) => *last = now,
             None => drop(used.insert(key.id.clone(), now)),
         }
-        Some((account, key))
+        Ok((account, key))
     }
 
     /// Takes up to `max` unwritten uses, by id of the key; they then count as written.

@@ -96,8 +96,8 @@ impl LocalStore {
         let keys = self.key_cache();
         let (account, key) = match credential {
             Credential::Key(hash) => match keys.authenticate(&hash, now) {
-                Some((account, key)) => (account.clone(), Some(key.clone())),
-                None => return keys.expired_at(&hash, now).map_or(Admission::Unknown, Admission::Expired),
+                Ok((account, key)) => (account.clone(), Some(key.clone())),
+                Err(refused) => return refused,
             },
             Credential::Account(name) => match keys.account(name) {
                 Some(account) => (account.clone(), None),
