@@ -7,8 +7,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use backdrop::store::{
-    self, Change, ChangeError, ClaimedJob, Day, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError,
-    PostgresServer, Preset, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig, UnixSeconds, Usage,
+    self, Change, ChangeError, Day, Job, Key, KeyHash, Month, OnCommit, OpenError, PostgresServer, RedbStore, Request,
+    RowCounts, Rows, StateStore, Store, StoreConfig, UnixSeconds, Usage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,9 +30,6 @@ pub(crate) trait Backend: Sized {
     /// Opens the store.
     fn open(&self) -> Self::Store;
 
-    /// The lines of an export of the open store, and the number of rows.
-    fn export(&self, store: &Self::Store) -> (Vec<u8>, RowCounts);
-
     fn import(&self, lines: &[u8]) -> RowCounts;
 }
 
@@ -49,12 +46,12 @@ pub(crate) trait ContractStore: Submit {
 
     fn load_at(&self, now: UnixSeconds) -> Rows;
 
-    /// The lines of an export.
-    fn exported(&self) -> Vec<u8>;
+    /// The lines of an export, and the number of rows.
+    fn exported(&self) -> (Vec<u8>, RowCounts);
 
     /// The billed requests with account and `Idempotency-Key`.
     fn requests(&self) -> Vec<(String, String, Request)> {
-        let rows = rows_of(&self.exported()).into_iter().map(|line| serde_json::from_str(&line).expect("JSON"));
+        let rows = rows_of(&self.exported().0).into_iter().map(|line| serde_json::from_str(&line).expect("JSON"));
         let requests = rows.filter(|row: &Value| row["row"] == "request").map(|row| {
             let text = |name: &str| row[name].as_str().expect("text").to_owned();
             let pictures = row["pictures"].as_array().expect("a list").iter();
@@ -69,46 +66,12 @@ pub(crate) trait ContractStore: Submit {
     /// The integrity check; a database has none.
     fn assert_sound(&self);
 
-    fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
-        self.runtime().block_on(self.store().preset(account, id_or_name, first))
-    }
-
-    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
-        self.runtime().block_on(self.store().presets(account, after, limit))
-    }
-
-    fn key_days(
-        &self,
-        account: &str,
-        from: Day,
-        to: Day,
-        limit: usize,
-    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
-        self.runtime().block_on(self.store().key_days(account, (from, to), limit))
-    }
-
-    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
-        self.runtime().block_on(self.store().job(id))
-    }
-
-    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
-        self.runtime().block_on(self.store().job_named(key_id, name))
-    }
-
-    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.runtime().block_on(self.store().jobs(key_id, after, limit))
-    }
-
-    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.runtime().block_on(self.store().waiting_jobs(limit))
-    }
-
-    fn claim_job(&self) -> Result<Option<ClaimedJob>, ChangeError> {
-        self.runtime().block_on(self.store().claim_job(UnixSeconds::now(), &[]))
-    }
-
-    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        self.runtime().block_on(self.store().expiring_jobs(limit))
+    /// Waits for a call of the store.
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> T
+    where
+        Self: Sized,
+    {
+        self.runtime().block_on(answer)
     }
 
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
@@ -141,12 +104,6 @@ impl Backend for Redb {
 
     fn open(&self) -> FileStore {
         FileStore::new(RedbStore::open(&self.file).expect("the store opens"))
-    }
-
-    fn export(&self, store: &FileStore) -> (Vec<u8>, RowCounts) {
-        let mut lines = Vec::new();
-        let rows = store.file.export(&mut lines, &BTreeSet::new()).expect("the store reads");
-        (lines, rows)
     }
 
     fn import(&self, lines: &[u8]) -> RowCounts {
@@ -221,10 +178,10 @@ impl ContractStore for FileStore {
         self.file.load_at(now).expect("the store reads")
     }
 
-    fn exported(&self) -> Vec<u8> {
+    fn exported(&self) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        self.file.export(&mut lines, &BTreeSet::new()).expect("the store reads");
-        lines
+        let rows = self.file.export(&mut lines, &BTreeSet::new()).expect("the store reads");
+        (lines, rows)
     }
 
     fn assert_sound(&self) {
@@ -295,13 +252,6 @@ impl Backend for Postgres {
         PostgresStore::open(self.configured()).expect("the store opens")
     }
 
-    /// Beside the open store.
-    fn export(&self, _store: &PostgresStore) -> (Vec<u8>, RowCounts) {
-        let mut lines = Vec::new();
-        let rows = export(&self.configured(), &mut lines, &BTreeSet::new()).expect("the store reads");
-        (lines, rows)
-    }
-
     fn import(&self, lines: &[u8]) -> RowCounts {
         import(&self.configured(), lines).expect("it was just exported")
     }
@@ -366,24 +316,25 @@ impl ContractStore for PostgresStore {
 
     /// From the finished jobs: a claim of webhooks would move their times.
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        let finished = self.expiring_jobs(usize::MAX)?.into_iter();
+        let finished = self.wait(self.store.expiring_jobs(usize::MAX))?.into_iter();
         let mut jobs: Vec<_> = finished.filter_map(|(_, job)| Some((job.webhook_at()?, job))).collect();
         jobs.sort_by(|(at, job), (other, second)| (at, &job.id).cmp(&(other, &second.id)));
         jobs.truncate(limit);
         Ok(jobs)
     }
 
-    fn exported(&self) -> Vec<u8> {
+    /// Beside the open store.
+    fn exported(&self) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        self.runtime.block_on(self.server.export(&mut lines, &BTreeSet::new())).expect("it reads");
-        lines
+        let rows = self.wait(self.server.export(&mut lines, &BTreeSet::new())).expect("it reads");
+        (lines, rows)
     }
 
     /// What an export has of it.
     fn load_at(&self, now: UnixSeconds) -> Rows {
         let first = Month::of(now).previous();
         let mut rows = Rows::default();
-        for line in rows_of(&self.exported()) {
+        for line in rows_of(&self.exported().0) {
             let row: Value = serde_json::from_str(&line).expect("JSON");
             let text = |name: &str| row[name].as_str().expect("text").to_owned();
             let number = |name: &str| row[name].as_u64().expect("a number");

@@ -109,7 +109,7 @@ fn with_job(state: JobState) -> (TempDir, FileStore) {
 }
 
 fn the_job(store: &FileStore) -> Job {
-    store.job(&id(1)).expect("the store reads").expect("it is there")
+    store.wait(store.store().job(&id(1))).expect("the store reads").expect("it is there")
 }
 
 fn used(store: &impl ContractStore) -> Usage {
@@ -169,7 +169,7 @@ fn every_state_transition_is_allowed_or_refused_as_specified() {
         let (_folder, store) = with_job(from);
         let removed = apply(&store, change("remove"));
         assert_eq!(removed.is_ok(), from.is_final(), "{from:?}");
-        assert_eq!(store.job(&id(1)).expect("the store reads").is_none(), from.is_final());
+        assert_eq!(store.wait(store.store().job(&id(1))).expect("the store reads").is_none(), from.is_final());
         assert_sound(&store);
     }
     // A job that does not exist.
@@ -202,19 +202,19 @@ pub(crate) fn create_pairs(store: &dyn Submit) {
 }
 
 /// Lists leave the jobs of [`UNREADABLE`] out and are as long all the same, and changes that read many jobs are made.
-pub(crate) fn assert_left_out(store: &dyn ContractStore) {
+pub(crate) fn assert_left_out(store: &impl ContractStore) {
     let numbers = |jobs: Vec<Job>| jobs.into_iter().map(|job| job.place).collect::<Vec<_>>();
     let timed = |jobs: Vec<(UnixSeconds, Job)>| numbers(jobs.into_iter().map(|(_, job)| job).collect());
-    assert_eq!(numbers(store.jobs("key_1", None, 2).expect("it reads")), [6, 4]);
-    assert_eq!(numbers(store.jobs("key_1", Some((4, &id(4))), 9).expect("it reads")), [2]);
-    assert_eq!(numbers(store.waiting_jobs(1).expect("it reads")), [2]);
-    assert_eq!(numbers(store.waiting_jobs(9).expect("it reads")), [2, 4]);
-    assert_eq!(timed(store.expiring_jobs(1).expect("it reads")), [6]);
+    assert_eq!(numbers(store.wait(store.store().jobs("key_1", None, 2)).expect("it reads")), [6, 4]);
+    assert_eq!(numbers(store.wait(store.store().jobs("key_1", Some((4, &id(4))), 9)).expect("it reads")), [2]);
+    assert_eq!(numbers(store.wait(store.store().waiting_jobs(1)).expect("it reads")), [2]);
+    assert_eq!(numbers(store.wait(store.store().waiting_jobs(9)).expect("it reads")), [2, 4]);
+    assert_eq!(timed(store.wait(store.store().expiring_jobs(1)).expect("it reads")), [6]);
     assert_eq!(timed(store.webhook_jobs(1).expect("it reads")), [6]);
-    let next = store.claim_job().expect("it reads");
+    let next = store.wait(store.store().claim_job(UnixSeconds(NOW), &[])).expect("it reads");
     assert_eq!(next.map(|claimed| claimed.job.place), Some(2));
     for number in UNREADABLE {
-        let error = store.job(&id(number)).expect_err("its record is damaged").to_string();
+        let error = store.wait(store.store().job(&id(number))).expect_err("its record is damaged").to_string();
         assert!(error.contains(&id(number)), "{error}");
     }
     let requeued = apply(store, requeue(4, NOW)).expect("it writes");
@@ -449,7 +449,7 @@ pub(crate) fn run<B: Backend>(backend: &B, steps: Vec<Step>) -> Result<(), TestC
     store.assert_sound();
 
     // An export has all of it.
-    let (exported, rows) = backend.export(&store);
+    let (exported, rows) = store.exported();
     prop_assert_eq!(rows.jobs, model.jobs.len() as u64);
     let other = backend.another();
     prop_assert_eq!(other.import(&exported), rows);
@@ -463,23 +463,23 @@ fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseErro
     let mut jobs: Vec<Job> = model.jobs.values().cloned().collect();
     jobs.sort_by_key(|job| (job.place, job.id.clone()));
     let waiting: Vec<Job> = jobs.iter().filter(|job| !job.state.is_final()).cloned().collect();
-    prop_assert_eq!(store.waiting_jobs(usize::MAX).expect("it reads"), waiting);
+    prop_assert_eq!(store.wait(store.store().waiting_jobs(usize::MAX)).expect("it reads"), waiting);
     prop_assert_eq!(used(store), model.usage);
     for number in 0..6 {
-        let found = store.job(&id(number)).expect("it reads");
+        let found = store.wait(store.store().job(&id(number))).expect("it reads");
         prop_assert_eq!(found.as_ref(), model.jobs.get(&id(number)));
     }
     for key in KEYS.into_iter().chain(["key_"]) {
         let own: Vec<Job> = jobs.iter().rev().filter(|job| job.key_id == key).cloned().collect();
-        prop_assert_eq!(&store.jobs(key, None, usize::MAX).expect("it reads"), &own);
+        prop_assert_eq!(&store.wait(store.store().jobs(key, None, usize::MAX)).expect("it reads"), &own);
         // After each one, in pages of one.
         for (turn, job) in own.iter().enumerate() {
-            let page = store.jobs(key, Some((job.place, &job.id)), 1).expect("it reads");
+            let page = store.wait(store.store().jobs(key, Some((job.place, &job.id)), 1)).expect("it reads");
             prop_assert_eq!(page, own.iter().skip(turn + 1).take(1).cloned().collect::<Vec<_>>());
         }
         for name in ["0", "1", "2"] {
             let expected = own.iter().find(|job| job.name.as_deref() == Some(name));
-            let found = store.job_named(key, name).expect("it reads");
+            let found = store.wait(store.store().job_named(key, name)).expect("it reads");
             prop_assert_eq!(found.as_ref(), expected);
         }
     }
@@ -489,7 +489,7 @@ fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseErro
         timed.sort_by_key(|(at, job)| (*at, job.id.clone()));
         timed
     };
-    prop_assert_eq!(store.expiring_jobs(usize::MAX).expect("it reads"), timed(Job::due_at));
+    prop_assert_eq!(store.wait(store.store().expiring_jobs(usize::MAX)).expect("it reads"), timed(Job::due_at));
     prop_assert_eq!(store.webhook_jobs(usize::MAX).expect("it reads"), timed(Job::webhook_at));
     Ok(())
 }

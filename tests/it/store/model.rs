@@ -232,13 +232,13 @@ pub(crate) fn run<B: Backend>(backend: &B, steps: Vec<Step>) -> Result<(), TestC
     store.assert_sound();
 
     // An export has all of it.
-    let (exported, rows) = backend.export(&store);
+    let (exported, rows) = store.exported();
     let other = backend.another();
     prop_assert_eq!(other.import(&exported), rows);
     let imported = other.open();
     compare(&imported, &model)?;
     imported.assert_sound();
-    prop_assert_eq!(rows_of(&other.export(&imported).0), rows_of(&exported));
+    prop_assert_eq!(rows_of(&imported.exported().0), rows_of(&exported));
     Ok(())
 }
 
@@ -253,13 +253,13 @@ fn query(
     let own = model.presets.values().filter(|preset| preset.account == account);
     let page: Vec<&Preset> =
         own.filter(|preset| after.as_ref().is_none_or(|after| preset.id > *after)).take(limit).collect();
-    let found = store.presets(account, after.as_deref(), limit).expect("the store reads");
+    let found = store.wait(store.store().presets(account, after.as_deref(), limit)).expect("the store reads");
     prop_assert_eq!(found.iter().collect::<Vec<_>>(), page);
     for number in 0..5_u8 {
         let (id, name) = (id(number), number.to_string());
-        let by_id = store.preset(account, &id, LookupBy::Id).expect("the store reads");
+        let by_id = store.wait(store.store().preset(account, &id, LookupBy::Id)).expect("the store reads");
         prop_assert_eq!(by_id.as_ref(), model.presets.get(&(account.to_owned(), id)));
-        let by_name = store.preset(account, &name, LookupBy::Name).expect("the store reads");
+        let by_name = store.wait(store.store().preset(account, &name, LookupBy::Name)).expect("the store reads");
         prop_assert_eq!(by_name.as_ref(), model.named(account, &name));
     }
     Ok(())
@@ -286,7 +286,7 @@ fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseErro
             (day(2), day(1), 9),
             (day(1), day(3), 2),
         ] {
-            let found = store.key_days(account, from, to, limit).expect("the store reads");
+            let found = store.wait(store.store().key_days(account, (from, to), limit)).expect("the store reads");
             let of_range =
                 model.key_days.iter().filter(|((owner, of, _), _)| owner == account && (from..=to).contains(of));
             let expected = of_range.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used));

@@ -148,7 +148,7 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
     let now = UnixSeconds(1_767_225_600);
     assert_eq!(ContractStore::load_at(&in_database, now), ContractStore::load_at(&in_file, now), "sums saturate");
 
-    let (from_database, from_file) = (database.export(&in_database).0, file.export(&in_file).0);
+    let (from_database, from_file) = (in_database.exported().0, in_file.exported().0);
     assert_eq!(rows_of(&from_database), rows_of(&from_file));
     let named = BTreeSet::from(["with key".to_owned()]);
     let mut of_one = [Vec::new(), Vec::new()];
@@ -159,7 +159,7 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
     let (to_database, to_file) = (database.another(), file.another());
     to_database.import(&from_file);
     to_file.import(&from_database);
-    assert_eq!(rows_of(&to_database.export(&to_database.open()).0), rows_of(&to_file.export(&to_file.open()).0));
+    assert_eq!(rows_of(&to_database.open().exported().0), rows_of(&to_file.open().exported().0));
     let error = import(&to_database.configured(), &from_file).expect_err("it has rows").to_string();
     assert!(error.contains("rows already"), "{error}");
     let cut_off = &from_file[..from_file.len() - 3];
@@ -263,9 +263,9 @@ fn a_server_that_does_not_answer_fails_calls_in_time_and_is_used_again_when_it_d
     let refused = apply(&store, bill(1)).expect_err("nothing answers");
     assert!(matches!(refused, ChangeError::Unavailable(_) | ChangeError::Interrupted(_)), "{refused}");
     assert!(store.store.fault().is_some());
-    assert!(store.preset("acme", "preset_1", LookupBy::Id).is_err());
+    assert!(store.wait(store.store.preset("acme", "preset_1", LookupBy::Id)).is_err());
     database.server.signal("CONT");
-    wait_until(|| store.preset("acme", "preset_1", LookupBy::Id).is_ok());
+    wait_until(|| store.wait(store.store.preset("acme", "preset_1", LookupBy::Id)).is_ok());
     assert!(store.store.fault().is_none());
     // The bill was sent, and the server has read it.
     let before = billed(&store);

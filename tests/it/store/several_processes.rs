@@ -372,7 +372,7 @@ fn an_import_needs_a_database_that_no_other_process_uses() {
     assert_eq!(ContractStore::load_at(&other, now()).accounts.len(), 1);
     let refused = import(&database.configured(), b"").expect_err("it is in use");
     assert!(refused.to_string().contains("in use"), "{refused}");
-    assert!(database.export(&one).1.accounts == 1, "an export needs nothing");
+    assert!(one.exported().1.accounts == 1, "an export needs nothing");
     let secret = |store: &crate::store::backend::PostgresStore, own| {
         let Store::Database(database) = &store.store else { panic!("it is one") };
         runtime().block_on(database.shared_secret(own)).expect("it is stored")

@@ -5,7 +5,7 @@ use std::io;
 
 use backdrop::store::{BulkRun, ImportError, OpenError, PostgresServer};
 
-use crate::store::backend::{Backend, Postgres, PostgresStore, export, import, runtime};
+use crate::store::backend::{Backend, ContractStore, Postgres, PostgresStore, export, import, runtime};
 use crate::store::support::{account, apply, wait_until};
 
 const MIGRATION: &str = "CREATE TABLE regions (account text PRIMARY KEY REFERENCES accounts, name text NOT NULL); \
@@ -122,7 +122,7 @@ fn queues_and_imports_work_on_additive_tables_of_the_next_version_and_an_export_
     let source = database.another();
     let store = source.open();
     apply(&store, account("acme")).expect("a new name");
-    let exported = source.export(&store).0;
+    let exported = store.exported().0;
     drop(PostgresStore::open(next_version(&database, true)).expect("the database is empty"));
     // The server releases the lock when it has noticed the end of the connection.
     wait_until(|| match import(&database.configured(), &exported) {
