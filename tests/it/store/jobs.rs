@@ -117,11 +117,6 @@ fn used(store: &impl ContractStore) -> Usage {
     rows.usage.first().map(|(_, _, usage)| *usage).unwrap_or_default()
 }
 
-fn assert_sound(store: &RedbStore) {
-    let report = store.check().expect("the store reads");
-    assert!(report.is_sound(), "{:?}", report.findings);
-}
-
 #[test]
 fn every_state_transition_is_allowed_or_refused_as_specified() {
     use JobState::{Done, Failed, Processing, Queued};
@@ -162,7 +157,7 @@ fn every_state_transition_is_allowed_or_refused_as_specified() {
             }
             let more = if name == "done" && to.is_some() { 3 } else { 0 };
             assert_eq!(used(&store).images, billed.images + more, "{name} from {from:?}");
-            assert_sound(&store);
+            store.assert_sound();
         }
     }
     for from in JobState::ALL {
@@ -170,7 +165,7 @@ fn every_state_transition_is_allowed_or_refused_as_specified() {
         let removed = apply(&store, change("remove"));
         assert_eq!(removed.is_ok(), from.is_final(), "{from:?}");
         assert_eq!(store.wait(store.store().job(&id(1))).expect("the store reads").is_none(), from.is_final());
-        assert_sound(&store);
+        store.assert_sound();
     }
     // A job that does not exist.
     let (_folder, store) = with_account();

@@ -77,7 +77,8 @@ impl MemoryStore {
 
     /// What an account used in all its months, oldest first.
     pub(crate) fn usage(&self, account: &str) -> Vec<(Month, Usage)> {
-        let usage = self.rows().usage.into_iter().filter(|(name, ..)| name == account);
+        let rows = self.file.load_at(UnixSeconds(0)).expect("it reads");
+        let usage = rows.usage.into_iter().filter(|(name, ..)| name == account);
         usage.map(|(_, month, usage)| (month, usage)).collect()
     }
 
@@ -88,11 +89,6 @@ impl MemoryStore {
     /// The store as a process loads it that starts at `now`.
     pub(crate) fn start(&self, quota: u64, now: UnixSeconds) -> Store {
         Store::File(LocalStore::load(Arc::new(self.clone()), quota, now).expect("it reads"))
-    }
-
-    /// All rows that a process would load.
-    fn rows(&self) -> Rows {
-        self.file.load_at(UnixSeconds(0)).expect("it reads")
     }
 
     /// Makes a change, and waits for its callback.
