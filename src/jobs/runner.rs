@@ -212,7 +212,7 @@ async fn release(shared: &Shared, job: &Job, attempt: i64, handle: &JobHandle) {
         // Cancelled at the last moment.
         Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => shared.clear(job).await,
         Err(ChangeError::JobElsewhere(_)) => leave(shared, job).await,
-        // The next start puts it back, or its lease ends.
+        // It is claimed again, by a later claim of this process, after its next start, or once its lease has ended.
         Err(error) => {
             tracing::warn!(job = job.id, error = with_causes(&error), "a job could not be put back into the queue")
         }
