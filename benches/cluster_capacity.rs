@@ -17,8 +17,8 @@ mod skipped;
 
 use backdrop::account::token_hash;
 use backdrop::store::{
-    Admission, Allowance, BilledPictures, BulkRun, ChunkEnd, ChunkProgress, Claim, Credential, NewChunk, Payer, Plan,
-    PostgresServer, RateKind, RateRule, Store, StoreConfig, UnixSeconds,
+    Admission, Allowance, BilledPictures, BulkRun, Claim, Credential, NewChunk, Payer, Plan, PostgresServer, RateKind,
+    RateRule, Store, StoreConfig, UnixSeconds,
 };
 use content::Size;
 use sha2::{Digest, Sha256};
@@ -221,21 +221,21 @@ async fn claims(server: &postgres_server::Server, chunks: i64) -> f64 {
     let run = BulkRun { id: "run".to_owned(), spec: "{}".to_owned(), ..BulkRun::default() };
     first.begin(&run, 1).await.expect("it begins");
     // The length of a hundred objects as a listing has them.
-    let (tasks, report) = ("x".repeat(20_000), vec![b'x'; 20_000]);
+    let (tasks, report) = ("x".repeat(20_000), format!("{}\n", "x".repeat(199)).repeat(100).into_bytes());
     for number in 0..chunks {
         let chunk = NewChunk { number, objects: 100, tasks: Some(tasks.clone()), report: Vec::new() };
         assert!(first.add_chunk(&run.id, 1, &chunk).await.expect("it answers"));
     }
-    let progress = Arc::new(ChunkProgress { report, finished: 100 });
+    let report = Arc::new(report);
     let (mut working, started) = (JoinSet::new(), Instant::now());
     for worker in 0..WORKERS {
-        let (queue, progress) = (open(&url).bulk_queue().await.expect("a database"), Arc::clone(&progress));
+        let (queue, report) = (open(&url).bulk_queue().await.expect("a database"), Arc::clone(&report));
         working.spawn(async move {
             let mut count = 0_u32;
             while started.elapsed() < MEASURED
                 && let Some(claim) = queue.claim(&worker.to_string(), &[]).await.expect("it answers")
             {
-                assert!(queue.end(&claim, &progress, ChunkEnd::Done).await.expect("it answers"));
+                assert!(queue.end(&claim, &report, true).await.expect("it answers"));
                 count += 1;
             }
             count

@@ -64,8 +64,7 @@ pub use local::LocalStore;
 pub(crate) use local::{CommitMode, MemoryStore};
 pub use postgres::{
     BULK_ID_PREFIX, BULK_LEASE, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, BulkQueue, BulkRun, BulkRunState,
-    BulkStatus, ChunkClaim, ChunkEnd, ChunkProgress, Database, JOB_LEASE, NewBulkJob, NewChunk, PostgresServer,
-    ServerError, StoreConfig,
+    BulkStatus, ChunkClaim, Database, JOB_LEASE, NewBulkJob, NewChunk, PostgresServer, ServerError, StoreConfig,
 };
 pub use private_files::{create_private_dir, make_private, sync_dir};
 pub use quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};

@@ -166,7 +166,7 @@ impl Notices {
 
     fn workers(&mut self, status: &BulkStatus, observer: &mut impl Observer) {
         if self.state.replace(status.state).is_some_and(|before| before != status.state) {
-            observer.notice(&format!("the run is {}", status.state));
+            observer.notice(&format!("the run is {}", status.state.name()));
         }
         if status.claimed_chunks > 0 || status.open_chunks == 0 || status.state != BulkRunState::Running {
             self.without_workers_since = None;

@@ -12,7 +12,7 @@ use crate::bulk::report_reader::ReportError;
 use crate::bulk::report_row::ReportRow;
 use crate::bulk::run_error::RunError;
 use crate::bulk::stop_signal::StopSignal;
-use crate::store::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, ChunkClaim, ChunkEnd, ChunkProgress, OpenError};
+use crate::store::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, ChunkClaim, OpenError};
 use crate::telemetry::with_causes;
 use futures_util::stream;
 use std::collections::HashMap;
@@ -202,9 +202,8 @@ impl<P: Prepare> Worker<'_, P> {
                 () = self.stop.requested(), if !stop.is_requested() => stop.request(),
             }
         };
-        let is_complete = before + summary.done + summary.failed + summary.skipped == objects;
-        let end = if is_complete && fatal.is_none() { ChunkEnd::Done } else { ChunkEnd::Released };
-        let is_ended = self.end(claim, read_progress(&path).await?, end).await?;
+        let is_done = fatal.is_none() && before + summary.done + summary.failed + summary.skipped == objects;
+        let is_ended = self.end(claim, &whole_lines(&path).await?, is_done).await?;
         tracing::info!(
             run = claim.run,
             chunk = claim.number,
@@ -212,7 +211,7 @@ impl<P: Prepare> Worker<'_, P> {
             done = summary.done,
             failed = summary.failed,
             skipped = summary.skipped,
-            ?end,
+            is_done,
             "{}",
             if is_ended { "ended" } else { "ended too late: another worker has the chunk, or the run was removed" }
         );
@@ -224,8 +223,8 @@ impl<P: Prepare> Worker<'_, P> {
     async fn send_heartbeats(&self, claim: &ChunkClaim, report: &Path, stop: &StopSignal) {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
-            let Ok(progress) = read_progress(report).await else { continue };
-            match self.queue.heartbeat(claim, &progress).await {
+            let Ok(rows) = whole_lines(report).await else { continue };
+            match self.queue.heartbeat(claim, &rows).await {
                 Ok(Some(BulkRunState::Running)) => {}
                 Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled)) => stop.request(),
                 Ok(None) => return,
@@ -237,13 +236,12 @@ impl<P: Prepare> Worker<'_, P> {
 
     /// Ends a claim with its earlier rows.
     async fn give_back(&self, claim: &ChunkClaim) -> Result<(), RunError> {
-        let progress = ChunkProgress { finished: lines(&claim.report), report: claim.report.clone() };
-        self.end(claim, progress, ChunkEnd::Released).await.map(drop)
+        self.end(claim, &claim.report, false).await.map(drop)
     }
 
     /// Ends a claim; false when it was lost before.
-    async fn end(&self, claim: &ChunkClaim, progress: ChunkProgress, end: ChunkEnd) -> Result<bool, RunError> {
-        self.until_back(|| self.queue.end(claim, &progress, end)).await
+    async fn end(&self, claim: &ChunkClaim, report: &[u8], is_done: bool) -> Result<bool, RunError> {
+        self.until_back(|| self.queue.end(claim, report, is_done)).await
     }
 
     /// Calls the queue for a claim, and waits for the database unless the worker is stopped.
@@ -292,14 +290,10 @@ async fn report_of(claim: &ChunkClaim) -> Result<(TempDir, ReportLog), ReportErr
 }
 
 /// The complete lines of a report that is being written.
-async fn read_progress(report: &Path) -> Result<ChunkProgress, RunError> {
+async fn whole_lines(report: &Path) -> Result<Vec<u8>, RunError> {
     let mut bytes = tokio::fs::read(report).await.map_err(ReportError::io(report))?;
     bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1));
-    Ok(ChunkProgress { finished: lines(&bytes), report: bytes })
-}
-
-fn lines(report: &[u8]) -> u64 {
-    report.iter().filter(|&&byte| byte == b'\n').count() as u64
+    Ok(bytes)
 }
 
 /// Ignores the progress of a chunk: the command that follows the run shows it.

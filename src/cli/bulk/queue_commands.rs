@@ -59,7 +59,7 @@ async fn list(queue: &BulkQueue, json: bool) -> Result<Outcome, Failure> {
     let row = |run: &BulkStatus| {
         let (from, to) = places(run);
         let objects = format!("{}/{}{}", run.finished, run.objects, if run.is_listed { "" } else { "+" });
-        [run.id.clone(), run.state.to_string(), objects, run.claimed_chunks.to_string(), from, to]
+        [run.id.clone(), run.state.name().to_owned(), objects, run.claimed_chunks.to_string(), from, to]
     };
     let heading = ["run", "state", "objects", "chunks in work", "from", "to"];
     let as_json = runs.iter().map(run_json).collect::<Value>();
@@ -91,9 +91,11 @@ fn places(run: &BulkStatus) -> (String, String) {
 async fn set_state(queue: &BulkQueue, id: &str, to: BulkRunState) -> Result<Outcome, Failure> {
     match queue.set_state(id, to).await? {
         None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
-        Some(before @ BulkRunState::Cancelled) if to != before => Err(format!("the run {id} is {before}").into()),
+        Some(before @ BulkRunState::Cancelled) if to != before => {
+            Err(format!("the run {id} is {}", before.name()).into())
+        }
         Some(_) => {
-            print_stderr!("The run {id} is {to}");
+            print_stderr!("The run {id} is {}", to.name());
             Ok(Outcome::Done)
         }
     }

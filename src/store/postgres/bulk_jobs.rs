@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Row;
+use serde::Deserialize;
 
 use super::bulk_queue::{
-    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, DELETE_REMOVED, MARK_REMOVED, REMOVED, state_of, transaction,
+    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, DELETE_REMOVED, MARK_REMOVED, REMOVED, transaction,
 };
 use super::database;
 use super::error::DatabaseError;
-use super::rows::{Parameters, count, execute, limit_of, row, stored};
+use super::rows::{Parameters, execute, json, limit_of, row, stored};
 use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::{JobError, JobState, OpenError, UnixSeconds};
 
@@ -54,7 +54,7 @@ pub enum BulkJobCreated {
 }
 
 /// A run of a key, and how far it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BulkJob {
     /// Its id.
     pub id: String,
@@ -98,7 +98,7 @@ impl BulkJob {
 }
 
 /// The claim of a daemon to lead a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BulkLead {
     /// The run.
     pub id: String,
@@ -125,17 +125,21 @@ pub struct BulkJobEnd {
     pub error: Option<JobError>,
 }
 
-/// A run in a row of its job, with what its chunks add up to until it has ended.
-const JOBS: &str = "SELECT j.id, j.state, j.source, j.destination, j.report, \
-       (extract(epoch FROM j.created_at) * 1000)::bigint AS created_ms, extract(epoch FROM j.updated_at)::bigint, r.state, \
-       coalesce(r.is_listed, j.is_listed), coalesce(c.objects, j.objects), coalesce(c.finished, j.finished), j.failed, \
-       extract(epoch FROM j.ends_at)::bigint, j.summary, j.error_code, j.error_message \
+/// A run in a row of its job, with what its chunks add up to until it has ended: a [`BulkJob`] as JSON.
+const JOBS: &str = "SELECT json_build_object( \
+       'id', j.id, 'state', j.state, 'source', j.source, 'destination', j.destination, 'report', j.report, \
+       'created_ms', created_ms, 'updated_at', extract(epoch FROM j.updated_at)::bigint, 'run_state', r.state, \
+       'is_listed', coalesce(r.is_listed, j.is_listed), 'objects', coalesce(c.objects, j.objects), \
+       'finished', coalesce(c.finished, j.finished), 'failed', j.failed, \
+       'ends_at', extract(epoch FROM j.ends_at)::bigint, 'summary', j.summary, \
+       'error', CASE WHEN j.error_code IS NOT NULL THEN \
+         json_build_object('code', j.error_code, 'message', j.error_message) END \
+     )::text \
      FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id LEFT JOIN LATERAL ( \
        SELECT sum(objects)::bigint AS objects, sum(least(finished, objects))::bigint AS finished \
        FROM bulk_chunks WHERE run = j.id AND j.state IN ('queued', 'processing') \
-     ) c ON true \
-     WHERE j.key_id = $1 AND ($2::text IS NULL OR j.id = $2) \
-       AND ((extract(epoch FROM j.created_at) * 1000)::bigint, j.id) < ($3, $4) \
+     ) c ON true CROSS JOIN LATERAL (SELECT (extract(epoch FROM j.created_at) * 1000)::bigint AS created_ms) created \
+     WHERE j.key_id = $1 AND ($2::text IS NULL OR j.id = $2) AND (created_ms, j.id) < ($3, $4) \
      ORDER BY created_ms DESC, j.id DESC LIMIT $5";
 
 /// No id sorts behind it.
@@ -190,7 +194,7 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn job(&self, key_id: &str, id: &str) -> Result<Option<BulkJob>, OpenError> {
-        Ok(self.database.read(JOBS, &[&key_id, &id, &i64::MAX, &LAST_ID, &1_i64], job_of).await?.pop())
+        Ok(self.database.read(JOBS, &[&key_id, &id, &i64::MAX, &LAST_ID, &1_i64], json).await?.pop())
     }
 
     /// Up to `limit` runs of a key, newest first, after the creation in milliseconds and the id `after`.
@@ -204,7 +208,7 @@ impl BulkQueue {
         limit: usize,
     ) -> Result<Vec<BulkJob>, OpenError> {
         let (created_ms, last) = after.unwrap_or((i64::MAX, LAST_ID));
-        self.database.read(JOBS, &[&key_id, &None::<&str>, &created_ms, &last, &limit_of(limit)], job_of).await
+        self.database.read(JOBS, &[&key_id, &None::<&str>, &created_ms, &last, &limit_of(limit)], json).await
     }
 
     /// Claims the lead of a run that no daemon leads: of the key with the fewest led runs, the oldest. Runs in `excluded` are left
@@ -226,18 +230,9 @@ impl BulkQueue {
              UPDATE bulk_jobs j SET state = 'processing', leader = $1, \
                leader_until = now() + make_interval(secs => $3), \
                updated_at = CASE j.state WHEN 'queued' THEN now() ELSE j.updated_at END \
-             FROM next WHERE j.id = next.id RETURNING j.id, j.account, j.source, j.destination, j.report";
-        let lead = |row: &Row| {
-            Ok(BulkLead {
-                id: row.get(0),
-                leader,
-                account: row.get(1),
-                source: row.get(2),
-                destination: row.get(3),
-                report: row.get(4),
-            })
-        };
-        Ok(self.database.read(text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()], lead).await?.pop())
+             FROM next WHERE j.id = next.id RETURNING json_build_object('id', j.id, 'leader', j.leader, \
+               'account', j.account, 'source', j.source, 'destination', j.destination, 'report', j.report)::text";
+        Ok(self.database.read(text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()], json).await?.pop())
     }
 
     /// Renews the lease of a lead, and records what it has counted and the time that it expects to be left; false where another
@@ -298,27 +293,4 @@ impl BulkQueue {
         }
         Ok(ended)
     }
-}
-
-fn job_of(row: &Row) -> Result<BulkJob, DatabaseError> {
-    let state: &str = row.get(1);
-    let state = JobState::ALL.into_iter().find(|known| known.name() == state);
-    let error = row.get::<_, Option<String>>(14).zip(row.get(15));
-    Ok(BulkJob {
-        id: row.get(0),
-        state: state.ok_or_else(|| DatabaseError::Damaged("a bulk run with an unknown state".to_owned()))?,
-        source: row.get(2),
-        destination: row.get(3),
-        report: row.get(4),
-        created_ms: row.get(5),
-        updated_at: UnixSeconds(row.get(6)),
-        run_state: row.get::<_, Option<&str>>(7).map(state_of).transpose()?,
-        is_listed: row.get(8),
-        objects: count(row, 9),
-        finished: count(row, 10),
-        failed: count(row, 11),
-        ends_at: row.get::<_, Option<i64>>(12).map(UnixSeconds),
-        summary: row.get(13),
-        error: error.map(|(code, message)| JobError { code, message }),
-    })
 }

@@ -5,16 +5,16 @@
 //! lease is refused. The lease is measured by the server's clock alone. Everything that is written twice after an unknown outcome
 //! has the same effect as once.
 //!
-//! Tasks and report rows are the texts of `bulk`; this module does not read them.
+//! Tasks and report rows are the texts of `bulk`; this module counts the lines of rows, and reads nothing else of them.
 
-use std::fmt;
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio_postgres::Row;
 
 use super::database::{self, Database};
 use super::error::DatabaseError;
-use super::rows::{Parameters, count, execute, stored};
+use super::rows::{Parameters, count, execute, json, limit_of, stored};
 use crate::store::OpenError;
 
 /// How long a claim lasts after its last heartbeat.
@@ -57,7 +57,8 @@ pub struct BulkRun {
 }
 
 /// Whether chunks of a run are claimed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BulkRunState {
     /// Chunks are claimed.
     #[default]
@@ -81,7 +82,7 @@ impl BulkRunState {
 }
 
 /// The progress of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct BulkStatus {
     /// Its name.
     pub id: String,
@@ -137,24 +138,6 @@ pub struct ChunkClaim {
     pub tasks: String,
     /// Report rows of earlier attempts.
     pub report: Vec<u8>,
-}
-
-/// What a worker has done of its claim.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChunkProgress {
-    /// Report rows, including rows of earlier attempts.
-    pub report: Vec<u8>,
-    /// Their number.
-    pub finished: u64,
-}
-
-/// How a worker ends its claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkEnd {
-    /// Every object has its report row.
-    Done,
-    /// Another worker continues.
-    Released,
 }
 
 impl Database {
@@ -276,39 +259,26 @@ impl BulkQueue {
         Ok(self.database.read(text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()], claim).await?.pop())
     }
 
-    /// Renews the lease of a claim and stores its progress. Returns the state of the run; `None` if another worker has the
-    /// chunk now, or the run was removed.
+    /// Renews the lease of a claim and stores its report rows, including rows of earlier attempts, each a line. Returns the
+    /// state of the run; `None` if another worker has the chunk now, or the run was removed.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub async fn heartbeat(
-        &self,
-        claim: &ChunkClaim,
-        progress: &ChunkProgress,
-    ) -> Result<Option<BulkRunState>, OpenError> {
-        self.record(claim, progress, "claimed").await
+    pub async fn heartbeat(&self, claim: &ChunkClaim, report: &[u8]) -> Result<Option<BulkRunState>, OpenError> {
+        self.record(claim, report, "claimed").await
     }
 
-    /// Ends a claim with its last progress; false where another worker has the chunk now, or the run was removed: nothing was
-    /// changed then.
+    /// Ends a claim with its last report rows. The chunk `is_done`, or another worker continues it. False where another worker
+    /// has the chunk now, or the run was removed: nothing was changed then.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub async fn end(&self, claim: &ChunkClaim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
-        let state = match end {
-            ChunkEnd::Done => "done",
-            ChunkEnd::Released => "queued",
-        };
-        Ok(self.record(claim, progress, state).await?.is_some())
+    pub async fn end(&self, claim: &ChunkClaim, report: &[u8], is_done: bool) -> Result<bool, OpenError> {
+        Ok(self.record(claim, report, if is_done { "done" } else { "queued" }).await?.is_some())
     }
 
-    /// Stores the progress of a claim, and the state of its chunk: a lease has only a claimed one. Returns the state of the run.
-    async fn record(
-        &self,
-        claim: &ChunkClaim,
-        progress: &ChunkProgress,
-        state: &str,
-    ) -> Result<Option<BulkRunState>, OpenError> {
+    /// Stores the report rows of a claim, and the state of its chunk: a lease has only a claimed one. Returns the state of the run.
+    async fn record(&self, claim: &ChunkClaim, report: &[u8], state: &str) -> Result<Option<BulkRunState>, OpenError> {
         // A chunk that this very claim ended already, with an answer that was lost, matches too.
         let text = "UPDATE bulk_chunks c SET state = $4, report = $5, finished = $6, \
                owner = CASE $4 WHEN 'claimed' THEN c.owner END, \
@@ -316,12 +286,12 @@ impl BulkQueue {
              FROM bulk_runs r \
              WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state IN ('claimed', $4) AND r.id = c.run \
                AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
-             RETURNING r.state";
+             RETURNING to_json(r.state)::text";
         let ChunkClaim { run, run_began_us, number, attempt, .. } = claim;
-        let (finished, lease) = (stored(progress.finished), BULK_LEASE.as_secs_f64());
-        let parameters: Parameters<'_> =
-            &[run, number, attempt, &state, &progress.report, &finished, run_began_us, &lease];
-        Ok(self.database.read(text, parameters, |row| state_of(row.get(0))).await?.pop())
+        let finished = limit_of(report.iter().filter(|&&byte| byte == b'\n').count());
+        let lease = BULK_LEASE.as_secs_f64();
+        let parameters: Parameters<'_> = &[run, number, attempt, &state, &report, &finished, run_began_us, &lease];
+        Ok(self.database.read(text, parameters, json).await?.pop())
     }
 
     /// A run as it was begun.
@@ -340,14 +310,16 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
-        let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
-               r.skipped, r.ignored, \
-               coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
-               count(*) FILTER (WHERE c.state <> 'done'), \
-               count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
-             FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
+        let text = "SELECT json_build_object( \
+               'id', r.id, 'state', r.state, 'is_listed', r.is_listed, 'spec', r.spec, \
+               'created_at', extract(epoch FROM r.created_at)::bigint, 'skipped', r.skipped, 'ignored', r.ignored, \
+               'objects', coalesce(sum(c.objects), 0)::bigint, \
+               'finished', coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
+               'open_chunks', count(*) FILTER (WHERE c.state <> 'done'), \
+               'claimed_chunks', count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
+             )::text FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
              WHERE ($1::text IS NULL OR r.id = $1) AND r.lister <> $2 GROUP BY r.id ORDER BY r.created_at, r.id";
-        self.database.read(text, &[&id, &REMOVED], status_of).await
+        self.database.read(text, &[&id, &REMOVED], json).await
     }
 
     /// Numbers and report rows of chunks, except for `known` ones, at most `limit`: of those that are done, or of `all`.
@@ -374,35 +346,7 @@ impl BulkQueue {
     pub async fn set_state(&self, id: &str, to: BulkRunState) -> Result<Option<BulkRunState>, OpenError> {
         let text = "WITH before AS (SELECT id, state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE) \
              UPDATE bulk_runs r SET state = CASE before.state WHEN 'cancelled' THEN 'cancelled' ELSE $3 END \
-             FROM before WHERE r.id = before.id RETURNING before.state";
-        Ok(self.database.read(text, &[&id, &REMOVED, &to.name()], |row| state_of(row.get(0))).await?.pop())
-    }
-}
-
-fn status_of(row: &Row) -> Result<BulkStatus, DatabaseError> {
-    Ok(BulkStatus {
-        id: row.get(0),
-        state: state_of(row.get(1))?,
-        is_listed: row.get(2),
-        spec: row.get(3),
-        created_at: row.get(4),
-        skipped: count(row, 5),
-        ignored: count(row, 6),
-        objects: count(row, 7),
-        finished: count(row, 8),
-        open_chunks: count(row, 9),
-        claimed_chunks: count(row, 10),
-    })
-}
-
-pub(super) fn state_of(text: &str) -> Result<BulkRunState, DatabaseError> {
-    let all = [BulkRunState::Running, BulkRunState::Paused, BulkRunState::Cancelled];
-    let found = all.into_iter().find(|state| state.name() == text);
-    found.ok_or_else(|| DatabaseError::Damaged(format!("no state of a run: {text}")))
-}
-
-impl fmt::Display for BulkRunState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+             FROM before WHERE r.id = before.id RETURNING to_json(before.state)::text";
+        Ok(self.database.read(text, &[&id, &REMOVED, &to.name()], json).await?.pop())
     }
 }

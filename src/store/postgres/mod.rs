@@ -23,9 +23,7 @@ mod server;
 mod transfer;
 
 pub use bulk_jobs::{BULK_ID_PREFIX, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, NewBulkJob};
-pub use bulk_queue::{
-    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkClaim, ChunkEnd, ChunkProgress, NewChunk,
-};
+pub use bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkClaim, NewChunk};
 pub use connect::{PostgresServer, ServerError, StoreConfig};
 pub use database::Database;
 pub use jobs::JOB_LEASE;

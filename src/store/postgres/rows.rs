@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use deadpool_postgres::GenericClient as Pooled;
+use serde::de::DeserializeOwned;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row};
 
@@ -166,6 +167,11 @@ pub(super) fn usage(row: &Row) -> Result<(String, Month, Usage), DatabaseError> 
 pub(super) fn key_day(row: &Row) -> Result<(String, Day, String, KeyDay), DatabaseError> {
     let used = KeyDay { images: count(row, 3), milliseconds: count(row, 4), microdollars: count(row, 5) };
     Ok((row.get(0), Day(number(row, 1)?), row.get(2), used))
+}
+
+/// A value whose JSON is the text of the only column.
+pub(super) fn json<T: DeserializeOwned>(row: &Row) -> Result<T, DatabaseError> {
+    serde_json::from_str(row.get(0)).map_err(|error| DatabaseError::Damaged(error.to_string()))
 }
 
 /// A column that is never negative.

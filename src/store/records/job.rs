@@ -74,6 +74,8 @@ pub enum JobState {
     /// It has a result.
     Done,
     /// It has an error.
+    // As the table of bulk runs and the API name it.
+    #[serde(alias = "error")]
     Failed,
 }
 

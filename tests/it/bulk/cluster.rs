@@ -6,9 +6,7 @@ use crate::bulk::support::{assert_exit, bulk, cutout, fill, picture, rows_below,
 use crate::support::command::{backdrop, http_client, json, stderr};
 use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
 use crate::support::tier::rounds;
-use backdrop::store::{
-    BulkQueue, BulkRun, BulkRunState, ChunkClaim, ChunkEnd, ChunkProgress, NewChunk, PostgresServer, StoreConfig,
-};
+use backdrop::store::{BulkQueue, BulkRun, BulkRunState, ChunkClaim, NewChunk, PostgresServer, StoreConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -406,10 +404,6 @@ fn chunk(number: i64) -> NewChunk {
     NewChunk { number, objects: 2, tasks: Some(format!("tasks {number}")), report: Vec::new() }
 }
 
-fn progress(report: &str) -> ChunkProgress {
-    ChunkProgress { report: report.into(), finished: report.len() as u64 }
-}
-
 fn claimed(queue: &BulkQueue) -> Option<ChunkClaim> {
     wait(queue.claim("test", &[])).unwrap()
 }
@@ -419,7 +413,7 @@ fn a_stale_attempt_can_neither_renew_nor_end_its_claim() {
     let Some((server, url, queue)) = queue() else { return };
     let first = claimed(&queue).unwrap();
     assert_eq!((first.number, first.attempt, first.lost), (0, 1, 0));
-    assert_eq!(wait(queue.heartbeat(&first, &progress("a"))).unwrap(), Some(BulkRunState::Running));
+    assert_eq!(wait(queue.heartbeat(&first, b"a")).unwrap(), Some(BulkRunState::Running));
     assert_eq!(claimed(&queue).unwrap().number, 1);
     assert_eq!(claimed(&queue), None, "both have a lease");
     // Its worker does not answer for the length of the lease.
@@ -429,18 +423,18 @@ fn a_stale_attempt_can_neither_renew_nor_end_its_claim() {
     assert_eq!((second.number, second.attempt, second.lost, second.report.as_slice()), (0, 2, 1, b"a".as_slice()));
     let report = "SELECT state, attempt, convert_from(report, 'UTF8') FROM bulk_chunks WHERE number = 0";
     let before = server.sql(name_of(&url), report);
-    assert_eq!(wait(queue.heartbeat(&first, &progress("stale"))).unwrap(), None);
-    for end in [ChunkEnd::Done, ChunkEnd::Released] {
-        assert!(!wait(queue.end(&first, &progress("stale"), end)).unwrap());
+    assert_eq!(wait(queue.heartbeat(&first, b"stale")).unwrap(), None);
+    for is_done in [true, false] {
+        assert!(!wait(queue.end(&first, b"stale", is_done)).unwrap());
     }
     assert_eq!(server.sql(name_of(&url), report), before, "a stale attempt changes nothing");
     // The outcome of an end may be unknown: the second time it has the same effect.
     for _ in 0..2 {
-        assert!(wait(queue.end(&second, &progress("ab"), ChunkEnd::Done)).unwrap());
+        assert!(wait(queue.end(&second, b"ab", true)).unwrap());
     }
-    assert!(!wait(queue.end(&first, &progress("stale"), ChunkEnd::Done)).unwrap());
+    assert!(!wait(queue.end(&first, b"stale", true)).unwrap());
     assert_eq!(server.sql(name_of(&url), report).trim(), "done|2|ab");
-    assert_eq!(wait(queue.heartbeat(&second, &progress("more"))).unwrap(), None, "a chunk that is done stays so");
+    assert_eq!(wait(queue.heartbeat(&second, b"more")).unwrap(), None, "a chunk that is done stays so");
     assert_eq!(wait(queue.reports("run", &[], false, 9)).unwrap(), [(0, b"ab".to_vec())]);
     assert_eq!(wait(queue.reports("run", &[0], true, 9)).unwrap(), [(1, Vec::new())]);
 }
@@ -455,12 +449,12 @@ fn a_claim_of_an_earlier_run_of_the_same_name_can_neither_be_renewed_nor_ended()
     assert!(wait(queue.add_chunk("run", 2, &chunk(0))).unwrap());
     let claim = claimed(&queue).unwrap();
     assert_eq!((claim.number, claim.attempt), (stale.number, stale.attempt));
-    assert_eq!(wait(queue.heartbeat(&stale, &progress("stale"))).unwrap(), None);
-    for end in [ChunkEnd::Done, ChunkEnd::Released] {
-        assert!(!wait(queue.end(&stale, &progress("stale"), end)).unwrap());
+    assert_eq!(wait(queue.heartbeat(&stale, b"stale")).unwrap(), None);
+    for is_done in [true, false] {
+        assert!(!wait(queue.end(&stale, b"stale", is_done)).unwrap());
     }
-    assert_eq!(wait(queue.heartbeat(&claim, &progress("a"))).unwrap(), Some(BulkRunState::Running));
-    assert!(wait(queue.end(&claim, &progress("ab"), ChunkEnd::Done)).unwrap());
+    assert_eq!(wait(queue.heartbeat(&claim, b"a")).unwrap(), Some(BulkRunState::Running));
+    assert!(wait(queue.end(&claim, b"ab", true)).unwrap());
     assert_eq!(wait(queue.reports("run", &[], false, 9)).unwrap(), [(0, b"ab".to_vec())]);
 }
 
