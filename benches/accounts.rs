@@ -123,7 +123,7 @@ fn main() {
     compare(&runtime, &fixtures, &columns);
     if with_postgres() {
         let server = postgres_server::Server::start_on_disk().expect("PostgreSQL is installed");
-        let config = StoreConfig { url: Some(server.database()), ca_file: None };
+        let config = StoreConfig { url: Some(server.database().into()), ca_file: None };
         let database = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let fixtures = [

@@ -109,7 +109,7 @@ fn main() {
         return;
     }
     let Some(server) = postgres_server::Server::start_on_disk() else { return };
-    let config = StoreConfig { url: Some(server.database()), ca_file: None };
+    let config = StoreConfig { url: Some(server.database().into()), ca_file: None };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (from, to) = (folder.path().join("in"), folder.path().join("out"));
     let (source, destination) = (open(&from), open(&to));

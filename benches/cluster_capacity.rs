@@ -101,7 +101,7 @@ impl<'a> Database<'a> {
 }
 
 fn open(url: &str) -> PostgresServer {
-    let config = StoreConfig { url: Some(url.to_owned()), ca_file: None };
+    let config = StoreConfig { url: Some(url.to_owned().into()), ca_file: None };
     PostgresServer::configured(&config).expect("a valid URL").expect("one is configured")
 }
 

@@ -4,10 +4,8 @@
 
 mod load;
 mod merge;
-mod secret;
 mod settings;
 
 pub use load::load;
 pub use merge::Problems;
-pub use secret::Secret;
 pub use settings::Config;

@@ -1,6 +1,5 @@
 //! All settings of the daemon and the command line, assembled from the sections of the modules.
 
-use super::secret::Secret;
 use crate::account::price::PriceConfig;
 use crate::codec::sandbox::DecodeConfig;
 use crate::engine::EngineConfig;
@@ -12,6 +11,7 @@ use crate::model::added::ModelsConfig;
 use crate::model::device::DeviceChoice;
 use crate::source::FetchConfig;
 use crate::store::StoreConfig;
+use crate::telemetry::Secret;
 use crate::telemetry::logging::LogConfig;
 use crate::video::VideoConfig;
 use serde::{Deserialize, Serialize};

@@ -9,17 +9,19 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
-use super::token::AdminToken;
+use crate::account::random_text;
+use crate::telemetry::Secret;
 
 /// Address and token of a daemon's admin interface.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct AdminEndpoint {
     /// Where it listens, as seen from the same machine.
     pub address: SocketAddr,
-    /// The token that it requires.
-    pub token: AdminToken,
+    /// The bearer token that it requires.
+    pub token: Secret<String>,
 }
 
 /// The discovery file of a running daemon; dropped, it deletes the file.
@@ -29,6 +31,12 @@ pub struct PublishedEndpoint {
 }
 
 impl AdminEndpoint {
+    /// The endpoint of a listener, with a new token from the operating system's randomness.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, token: random_text(43).into() }
+    }
+
     /// The path of the discovery file inside a data directory.
     #[must_use]
     pub fn file_in(data_dir: &Path) -> PathBuf {
@@ -60,7 +68,7 @@ impl AdminEndpoint {
     /// When the data directory cannot be written.
     pub fn publish(self, data_dir: &Path) -> io::Result<PublishedEndpoint> {
         let path = Self::file_in(data_dir);
-        let endpoint = Self { address: loopback_if_unspecified(self.address), ..self };
+        let endpoint = json!({ "address": loopback_if_unspecified(self.address), "token": self.token.expose() });
         // A temporary file is readable by its owner only, and so is the file.
         let mut fresh = tempfile::Builder::new().prefix("admin.token.").tempfile_in(data_dir)?;
         fresh.write_all(&serde_json::to_vec(&endpoint)?)?;
@@ -92,12 +100,11 @@ mod tests {
     #[test]
     fn a_published_endpoint_reads_back_and_is_deleted_with_its_guard() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let endpoint =
-            AdminEndpoint { address: "0.0.0.0:9090".parse().expect("an address"), token: AdminToken::generate() };
+        let endpoint = AdminEndpoint::new("0.0.0.0:9090".parse().expect("an address"));
         let token = endpoint.token.expose().to_owned();
         let published = endpoint.publish(folder.path()).expect("the folder is writable");
         let read = AdminEndpoint::read(folder.path()).expect("just written");
-        assert_eq!((read.address.to_string(), read.token.expose()), ("127.0.0.1:9090".into(), token.as_str()));
+        assert_eq!((read.address.to_string(), read.token.expose()), ("127.0.0.1:9090".into(), &token));
         drop(published);
         assert_eq!(AdminEndpoint::read(folder.path()).expect_err("gone").kind(), io::ErrorKind::NotFound);
     }
@@ -121,8 +128,7 @@ mod tests {
         let older = AdminEndpoint::file_in(folder.path());
         fs::write(&older, "left over").expect("the folder is writable");
         fs::set_permissions(&older, fs::Permissions::from_mode(0o644)).expect("it is ours");
-        let _published =
-            AdminEndpoint { address, token: AdminToken::generate() }.publish(folder.path()).expect("writable");
+        let _published = AdminEndpoint::new(address).publish(folder.path()).expect("writable");
         let mode = fs::metadata(AdminEndpoint::file_in(folder.path())).expect("just written").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

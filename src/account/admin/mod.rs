@@ -25,10 +25,8 @@ mod reply;
 mod request;
 mod route;
 mod server;
-mod token;
 
 pub use client::{AdminClient, AdminClientError, StorePlace};
 pub use discovery::{AdminEndpoint, PublishedEndpoint};
 pub use reply::Reply;
 pub use server::Admin;
-pub use token::AdminToken;

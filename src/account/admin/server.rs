@@ -5,20 +5,21 @@ use http::{Method, StatusCode};
 use super::operations::handle;
 use super::reply::Reply;
 use super::route::Route;
-use super::token::AdminToken;
 use crate::account::Keys;
+use crate::account::api_key::same_secret;
+use crate::telemetry::Secret;
 
 /// The admin interface of a daemon.
 #[derive(Clone, Debug)]
 pub struct Admin {
     keys: Keys,
-    token: AdminToken,
+    token: Secret<String>,
 }
 
 impl Admin {
     /// Serves `keys` to callers that send `token`.
     #[must_use]
-    pub const fn new(keys: Keys, token: AdminToken) -> Self {
+    pub const fn new(keys: Keys, token: Secret<String>) -> Self {
         Self { keys, token }
     }
 
@@ -30,7 +31,7 @@ impl Admin {
 
     /// Answers a request: `target` is its path with the query, `authorization` the header.
     pub async fn answer(&self, method: &Method, target: &str, authorization: Option<&str>, body: &[u8]) -> Reply {
-        if !authorization.and_then(bearer).is_some_and(|token| self.token.matches(token)) {
+        if !authorization.and_then(bearer).is_some_and(|token| same_secret(token, self.token.expose())) {
             let message = "missing or wrong admin token; it is in admin.token in the data directory";
             return Reply::error(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
         }

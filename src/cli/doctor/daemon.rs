@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_database_that_refuses_connections_fails() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let url = Some(format!("postgres://user:hush@127.0.0.1:{port}/backdrop"));
+        let url = Some(format!("postgres://user:hush@127.0.0.1:{port}/backdrop").into());
         let check = store(&Config { store: StoreConfig { url, ca_file: None }, ..Config::default() });
         assert_eq!(check.status, Status::Failed, "{check:?}");
         assert!(

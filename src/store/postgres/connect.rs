@@ -9,7 +9,7 @@ use deadpool_postgres::{ClientWrapper, Hook, HookError, Manager, ManagerConfig, 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -18,7 +18,7 @@ use super::error::DatabaseError;
 use super::migrations::{Migrations, Schema};
 use super::schema;
 use crate::store::OpenError;
-use crate::telemetry::with_causes;
+use crate::telemetry::{Secret, with_causes};
 
 /// Timeout of connecting to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,27 +39,14 @@ const SESSION: &str = "SET default_transaction_isolation = 'read committed'; SET
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 
 /// Where accounts, keys, usage and jobs are stored.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreConfig {
     /// `postgres://user:password@host/database` for a PostgreSQL server, which any number of daemons use; without one, a file
     /// in the data directory, for one daemon.
-    #[serde(serialize_with = "masked")]
-    pub url: Option<String>,
+    pub url: Option<Secret<String>>,
     /// PEM file with certificates of authorities that are accepted from the server, in addition to the public ones.
     pub ca_file: Option<PathBuf>,
-}
-
-impl fmt::Debug for StoreConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = self.url.as_ref().map(|_| "***");
-        f.debug_struct("StoreConfig").field("url", &url).field("ca_file", &self.ca_file).finish()
-    }
-}
-
-/// The URL may hold a password.
-fn masked<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    url.as_ref().map(|_| "***").serialize(serializer)
 }
 
 impl StoreConfig {
@@ -67,25 +54,14 @@ impl StoreConfig {
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let Some(url) = &self.url else { return Vec::new() };
-        address(url).err().into_iter().map(|reason| format!("store.url: {reason}")).collect()
+        address(url.expose()).err().into_iter().map(|reason| format!("store.url: {reason}")).collect()
     }
 }
 
 /// Why no connection can be configured.
 #[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The URL is invalid.
-    #[error("store.url: {0}")]
-    Url(String),
-    /// The file of certificates cannot be used.
-    #[error("store.ca_file {}: {reason}", path.display())]
-    Certificates {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-}
+#[error("store.{0}")]
+pub struct ServerError(String);
 
 /// The address in a URL, with TLS unless the server is on this machine or the URL has `sslmode=disable`.
 fn address(url: &str) -> Result<Config, String> {
@@ -145,7 +121,7 @@ impl PostgresServer {
         let Some(url) = &config.url else { return Ok(None) };
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         if let Some(path) = &config.ca_file {
-            let wrong = |reason: String| ServerError::Certificates { path: path.clone(), reason };
+            let wrong = |reason: String| ServerError(format!("ca_file {}: {reason}", path.display()));
             let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
             for certificate in read {
                 let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
@@ -157,7 +133,7 @@ impl PostgresServer {
             .expect("the provider has the default versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let config = address(url).map_err(ServerError::Url)?;
+        let config = address(url.expose()).map_err(|reason| ServerError(format!("url: {reason}")))?;
         let name = name_of(&config);
         let (tls, migrations) = (MakeRustlsConnect::new(tls), Migrations::default());
         Ok(Some(Self { config, tls, name, migrations }))
@@ -258,10 +234,11 @@ mod tests {
     #[test]
     fn a_url_that_names_no_database_is_refused_and_none_is_shown() {
         for url in ["mysql://db/backdrop", "postgres://", "postgres://db.example", "postgres://db/x?colour=red", "db"] {
-            let config = StoreConfig { url: Some(url.into()), ca_file: None };
+            let config = StoreConfig { url: Some(url.to_owned().into()), ca_file: None };
             assert_eq!(config.validate().len(), 1, "{url}");
         }
-        let config = StoreConfig { url: Some("postgres://u:hush@db.example/backdrop".into()), ca_file: None };
+        let config =
+            StoreConfig { url: Some("postgres://u:hush@db.example/backdrop".to_owned().into()), ca_file: None };
         assert!(config.validate().is_empty());
         let shown = format!("{config:?} {}", serde_json::to_string(&config).expect("plain"));
         let server = PostgresServer::configured(&config).expect("an address").expect("it names one");

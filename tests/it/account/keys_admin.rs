@@ -1,7 +1,7 @@
 //! The admin API: the reply to each request, and 401 without the token.
 
 use backdrop::account::Keys;
-use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, Reply};
+use backdrop::account::admin::{Admin, AdminEndpoint, Reply};
 use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,11 +20,10 @@ impl AdminApi {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (keys, _) = bootstrapped(folder.path()).await;
-        let token = AdminToken::generate();
-        let admin = Admin::new(keys.clone(), token.clone());
         // The token is published only in the file, where the command line reads it too.
-        let address = "127.0.0.1:9090".parse().expect("an address");
-        let _published = AdminEndpoint { address, token }.publish(folder.path()).expect("the folder is writable");
+        let endpoint = AdminEndpoint::new("127.0.0.1:9090".parse().expect("an address"));
+        let admin = Admin::new(keys.clone(), endpoint.token.clone());
+        let _published = endpoint.publish(folder.path()).expect("the folder is writable");
         let file = std::fs::read(AdminEndpoint::file_in(folder.path())).expect("just published");
         let discovery: Value = serde_json::from_slice(&file).expect("the file is JSON");
         let authorization = format!("Bearer {}", discovery["token"].as_str().expect("a token"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use backdrop::account::Keys;
-use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, PublishedEndpoint};
+use backdrop::account::admin::{Admin, AdminEndpoint, PublishedEndpoint};
 use backdrop::cli::Cli;
 use backdrop::recipe::InferenceMode;
 use bytes::Bytes;
@@ -70,10 +70,9 @@ fn printed_key(outcome: &Outcome) -> String {
 /// The admin listener of a daemon, as `http` mounts it.
 async fn serve(keys: Keys, data_dir: &Path) -> PublishedEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let token = AdminToken::generate();
-    let address = listener.local_addr().expect("it is bound");
-    let published = AdminEndpoint { address, token: token.clone() }.publish(data_dir).expect("the folder is writable");
-    let admin = Admin::new(keys, token);
+    let endpoint = AdminEndpoint::new(listener.local_addr().expect("it is bound"));
+    let admin = Admin::new(keys, endpoint.token.clone());
+    let published = endpoint.publish(data_dir).expect("the folder is writable");
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.expect("it listens");

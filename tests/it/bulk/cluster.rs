@@ -382,7 +382,7 @@ pub(super) fn wait<T>(call: impl Future<Output = T>) -> T {
 pub(super) fn empty_queue() -> Option<(Server, String, BulkQueue)> {
     let server = Server::start()?;
     let url = server.database();
-    let config = StoreConfig { url: Some(url.clone()), ca_file: None };
+    let config = StoreConfig { url: Some(url.clone().into()), ca_file: None };
     let queue =
         wait(PostgresServer::configured(&config).unwrap().unwrap().bulk_queue()).expect("an empty database is taken");
     Some((server, url, queue))

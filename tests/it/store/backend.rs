@@ -205,7 +205,7 @@ impl Postgres {
     }
 
     pub(crate) fn configured(&self) -> PostgresServer {
-        let config = StoreConfig { url: Some(self.url.clone()), ca_file: None };
+        let config = StoreConfig { url: Some(self.url.clone().into()), ca_file: None };
         PostgresServer::configured(&config).expect("a valid URL").expect("one is configured")
     }
 

@@ -283,7 +283,7 @@ fn tls_accepts_the_configured_authority_and_no_other() {
     database.server.resume(&["ssl=on"]);
     let url = format!("{}?sslmode=require", database.url.replace("127.0.0.1", "localhost"));
     let open = |ca_file| {
-        let config = StoreConfig { url: Some(url.clone()), ca_file };
+        let config = StoreConfig { url: Some(url.clone().into()), ca_file };
         PostgresStore::open(PostgresServer::configured(&config).expect("a valid URL").expect("one is configured"))
     };
     let unknown = with_causes(&open(None).expect_err("its authority is unknown"));
@@ -299,7 +299,7 @@ fn tls_accepts_the_configured_authority_and_no_other() {
 fn no_error_shows_the_password() {
     let Some(database) = Postgres::create() else { return };
     let refused = |url: String| {
-        let config = StoreConfig { url: Some(url), ca_file: None };
+        let config = StoreConfig { url: Some(url.into()), ca_file: None };
         let server = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
         let error: OpenError = PostgresStore::open(server).expect_err("it cannot be used");
         let error = with_causes(&error);

@@ -8,7 +8,7 @@ use backdrop::store::{PostgresServer, StoreConfig};
 async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_version_and_on_no_breaking_one() {
     let Some((server, _folder, mut cluster, caller)) = started(2).await else { return };
     assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
-    let config = StoreConfig { url: Some(cluster.url.clone()), ca_file: None };
+    let config = StoreConfig { url: Some(cluster.url.clone().into()), ca_file: None };
     let configured = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
     let next = configured.for_next_version("ALTER TABLE usage ADD COLUMN region text NOT NULL DEFAULT 'eu'", true);
     let _next = next.open(50).await.expect("it waits for nothing");

@@ -8,12 +8,13 @@ use std::fmt;
 #[serde(transparent)]
 pub struct Secret<T>(T);
 
-impl<T> Secret<T> {
-    /// Wraps `value`.
-    pub const fn new(value: T) -> Self {
+impl<T> From<T> for Secret<T> {
+    fn from(value: T) -> Self {
         Self(value)
     }
+}
 
+impl<T> Secret<T> {
     /// The value.
     pub const fn expose(&self) -> &T {
         &self.0
@@ -38,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_masked() {
-        let secret = Secret::new("bd_live_abc".to_owned());
+        let secret = Secret::from("bd_live_abc".to_owned());
         assert_eq!(format!("{secret:?}"), "***");
         assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
         assert_eq!(secret.expose(), "bd_live_abc");
