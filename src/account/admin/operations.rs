@@ -7,7 +7,7 @@ use super::reply::{Reply, account_json, invalid_value, key_json, method_not_allo
 use super::request::{
     AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional,
 };
-use super::route::Route;
+use super::route::route;
 use crate::account::key_restrictions::{parse_duration, parse_time};
 use crate::account::{AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes};
 use crate::store::{ChangeError, UnixSeconds};
@@ -15,23 +15,20 @@ use crate::store::{ChangeError, UnixSeconds};
 /// Executes one request of an authorized caller.
 pub(super) async fn handle(keys: &Keys, method: &Method, target: &str, body: &[u8]) -> Reply {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let Some(route) = Route::of(path) else {
+    let Some((route, methods, id)) = route(path) else {
         return Reply::not_found("no such path on the admin interface");
     };
-    let answer = match route {
-        Route::Keys if method == Method::GET => list_keys(keys, query).await,
+    let answer = match (method.as_str(), route) {
+        ("GET", "/keys") => list_keys(keys, query).await,
         _ if !query.is_empty() => Err(Reply::invalid(None, "only GET /keys takes a query, `account`")),
-        Route::Keys if method == Method::POST => create_key(keys, body).await,
-        Route::Key(id) if method == Method::DELETE => revoke_key(keys, id).await,
-        Route::Key(id) if method == Method::PATCH => change_key(keys, id, body).await,
-        Route::Rotation(id) if method == Method::POST => rotate_key(keys, id, body).await,
-        Route::Accounts if method == Method::GET => list_accounts(keys).await,
-        Route::Accounts if method == Method::POST => create_account(keys, body).await,
-        Route::Account(name) if method == Method::PATCH => change_account(keys, name, body).await,
-        Route::Keys | Route::Accounts => Err(method_not_allowed("GET, POST")),
-        Route::Key(_) => Err(method_not_allowed("DELETE, PATCH")),
-        Route::Rotation(_) => Err(method_not_allowed("POST")),
-        Route::Account(_) => Err(method_not_allowed("PATCH")),
+        ("POST", "/keys") => create_key(keys, body).await,
+        ("DELETE", "/keys/{id}") => revoke_key(keys, id).await,
+        ("PATCH", "/keys/{id}") => change_key(keys, id, body).await,
+        ("POST", "/keys/{id}/rotate") => rotate_key(keys, id, body).await,
+        ("GET", "/accounts") => list_accounts(keys).await,
+        ("POST", "/accounts") => create_account(keys, body).await,
+        ("PATCH", "/accounts/{id}") => change_account(keys, id, body).await,
+        _ => Err(method_not_allowed(methods)),
     };
     answer.unwrap_or_else(|error| error)
 }

@@ -1,29 +1,20 @@
-//! Parses the paths of the admin interface.
+//! Paths of the admin interface, and the methods of each.
 
-/// A path of the interface, parsed.
-pub(super) enum Route<'a> {
-    Accounts,
-    Account(&'a str),
-    Keys,
-    Key(&'a str),
-    Rotation(&'a str),
-}
+const ROUTES: [(&str, &str); 5] = [
+    ("/accounts", "GET, POST"),
+    ("/accounts/{id}", "PATCH"),
+    ("/keys", "GET, POST"),
+    ("/keys/{id}/rotate", "POST"),
+    ("/keys/{id}", "DELETE, PATCH"),
+];
 
-impl<'a> Route<'a> {
-    pub(super) fn of(path: &'a str) -> Option<Self> {
-        match path {
-            "/accounts" => Some(Self::Accounts),
-            "/keys" => Some(Self::Keys),
-            _ => {
-                let (collection, item) = path.strip_prefix('/')?.split_once('/')?;
-                let rotated = item.strip_suffix("/rotate").filter(|id| !id.is_empty());
-                match (collection, rotated) {
-                    ("accounts", _) if !item.is_empty() => Some(Self::Account(item)),
-                    ("keys", Some(id)) => Some(Self::Rotation(id)),
-                    ("keys", None) if !item.is_empty() => Some(Self::Key(item)),
-                    _ => None,
-                }
-            }
-        }
-    }
+/// The route of a path with its methods, and the key or account that the path names; `None` for other paths.
+pub(super) fn route(path: &str) -> Option<(&'static str, &'static str, &str)> {
+    ROUTES.into_iter().find_map(|(route, methods)| {
+        let Some((before, after)) = route.split_once("{id}") else {
+            return (route == path).then_some((route, methods, ""));
+        };
+        let id = path.strip_prefix(before)?.strip_suffix(after)?;
+        (!id.is_empty()).then_some((route, methods, id))
+    })
 }

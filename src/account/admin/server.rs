@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 
 use super::operations::handle;
 use super::reply::Reply;
-use super::route::Route;
+use super::route::route;
 use crate::account::Keys;
 use crate::account::api_key::same_secret;
 use crate::telemetry::Secret;
@@ -26,7 +26,7 @@ impl Admin {
     /// Whether a path belongs to this interface; check it before reading a body.
     #[must_use]
     pub fn owns(path: &str) -> bool {
-        Route::of(path).is_some()
+        route(path).is_some()
     }
 
     /// Answers a request: `target` is its path with the query, `authorization` the header.
