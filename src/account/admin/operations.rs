@@ -4,12 +4,10 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::reply::{Reply, account_json, invalid_value, key_json, method_not_allowed};
-use super::request::{
-    AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional,
-};
+use super::request::{AccountUpdateBody, KeyUpdateBody, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional};
 use super::route::route;
 use crate::account::key_restrictions::{parse_duration, parse_time};
-use crate::account::{AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes};
+use crate::account::{AccountModel, AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes};
 use crate::store::{ChangeError, UnixSeconds};
 
 /// Executes one request of an authorized caller.
@@ -118,10 +116,8 @@ async fn list_accounts(keys: &Keys) -> Result<Reply, Reply> {
 async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewAccountBody = parse(body)?;
     let name = AccountName::try_from(new.name.as_str()).map_err(|error| invalid_value("name", &error))?;
-    Ok(Reply::new(
-        StatusCode::CREATED,
-        account_json(&keys.create_account(name, new.plan, new.generates, new.model.0).await?),
-    ))
+    let model = model_of(new.model)?.unwrap_or_default();
+    Ok(Reply::new(StatusCode::CREATED, account_json(&keys.create_account(name, new.plan, new.generates, model).await?)))
 }
 
 async fn change_account(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, Reply> {
@@ -129,6 +125,10 @@ async fn change_account(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, R
     if plan.is_none() && generates.is_none() && model.is_none() {
         return Err(Reply::invalid(None, "nothing to change (expected `plan`, `generates` or `model`)"));
     }
-    let model = model.map(|ModelName(model)| model);
-    Ok(Reply::new(StatusCode::OK, account_json(&keys.set_account(name, plan, generates, model).await?)))
+    let account = keys.set_account(name, plan, generates, model_of(model)?).await?;
+    Ok(Reply::new(StatusCode::OK, account_json(&account)))
+}
+
+fn model_of(name: Option<String>) -> Result<Option<AccountModel>, Reply> {
+    name.map(|name| name.parse()).transpose().map_err(|expected: &str| invalid_value("model", &expected))
 }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::reply::Reply;
 use crate::account::DEFAULT_ACCOUNT;
-use crate::store::{AccountModel, Plan};
+use crate::store::Plan;
 
 /// `POST /accounts`.
 #[derive(Deserialize)]
@@ -15,8 +15,7 @@ pub(super) struct NewAccountBody {
     pub(super) plan: Plan,
     #[serde(default)]
     pub(super) generates: bool,
-    #[serde(default)]
-    pub(super) model: ModelName,
+    pub(super) model: Option<String>,
 }
 
 /// `PATCH /accounts/{name}`.
@@ -25,20 +24,7 @@ pub(super) struct NewAccountBody {
 pub(super) struct AccountUpdateBody {
     pub(super) plan: Option<Plan>,
     pub(super) generates: Option<bool>,
-    pub(super) model: Option<ModelName>,
-}
-
-/// A network as operators write it: `default`, `standard`, `quality`, `fast`, or the name of an added model.
-#[derive(Default)]
-pub(super) struct ModelName(pub(super) AccountModel);
-
-impl<'de> Deserialize<'de> for ModelName {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse()
-            .map(Self)
-            .map_err(|expected| serde::de::Error::custom(format_args!("invalid `model` ({expected})")))
-    }
+    pub(super) model: Option<String>,
 }
 
 /// `POST /keys`.
