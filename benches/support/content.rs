@@ -1,7 +1,7 @@
 //! Accounts, keys and presets of a store, for the benches of its services.
 
 use backdrop::account::presets::Draft;
-use backdrop::account::{AccountModel, AccountName, KeyRestrictions, Keys, Label, Mode, Presets};
+use backdrop::account::{AccountModel, AccountName, KeyRestrictions, Keys, Label, Presets};
 use backdrop::store::{Plan, Store, UnixSeconds};
 use tokio::task::JoinSet;
 
@@ -39,7 +39,7 @@ pub(crate) async fn fill(store: &Store, size: Size) -> Content {
         async move {
             let name = AccountName::try_from(name.as_str()).expect("a valid name");
             let created = keys
-                .create(&name, Label::default(), Mode::Live, KeyRestrictions::default())
+                .create(&name, Label::default(), false, KeyRestrictions::default())
                 .await
                 .expect("the store writes");
             created.secret.expose().to_owned()

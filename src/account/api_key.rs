@@ -16,39 +16,15 @@ use crate::store::KeyHash;
 /// Characters after the prefix.
 const SECRET_LENGTH: usize = 32;
 
-/// What a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Real work, billed by the account's plan.
-    Live,
-    /// Sandbox: works the same, is never billed, and its results are marked.
-    Test,
-}
+/// The beginning of tokens that do real work, billed by the account's plan.
+const LIVE: &str = "bd_live_";
 
-impl Mode {
-    /// `live` or `test`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Test => "test",
-        }
-    }
-
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::Live => "bd_live_",
-            Self::Test => "bd_test_",
-        }
-    }
-}
+/// The beginning of sandbox tokens, which work the same, are never billed, and whose results are marked.
+const TEST: &str = "bd_test_";
 
 /// A well-formed token. `Debug` shows only its prefix; there is no `Display`, only [`ApiKey::expose`].
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey {
-    mode: Mode,
-    token: String,
-}
+pub struct ApiKey(String);
 
 /// A text does not have the form of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,10 +32,10 @@ pub struct ApiKey {
 pub struct ApiKeyError;
 
 impl ApiKey {
-    /// A new key from the operating system's randomness.
+    /// A new key from the operating system's randomness, of the sandbox if it `is_test`.
     #[must_use]
-    pub fn generate(mode: Mode) -> Self {
-        Self { mode, token: format!("{}{}", mode.prefix(), random_text(SECRET_LENGTH)) }
+    pub fn generate(is_test: bool) -> Self {
+        Self((if is_test { TEST } else { LIVE }).to_owned() + &random_text(SECRET_LENGTH))
     }
 
     /// Checks the form of a key; cheap, and refuses overlong input before hashing.
@@ -67,39 +43,39 @@ impl ApiKey {
     /// # Errors
     /// When it is not exactly a prefix and 32 letters and digits.
     pub fn parse(token: &str) -> Result<Self, ApiKeyError> {
-        let mode = check_form(token)?;
-        Ok(Self { mode, token: token.to_owned() })
+        check_form(token)?;
+        Ok(Self(token.to_owned()))
     }
 
     /// The token itself, to be shown once.
     #[must_use]
     pub fn expose(&self) -> &str {
-        &self.token
+        &self.0
     }
 
-    /// Live or test.
+    /// Whether it is of the sandbox.
     #[must_use]
-    pub const fn mode(&self) -> Mode {
-        self.mode
+    pub fn is_test(&self) -> bool {
+        self.0.starts_with(TEST)
     }
 
     /// The hash that is stored.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
-        sha256(&self.token)
+        sha256(&self.0)
     }
 }
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}***", self.mode.prefix())
+        write!(f, "{}***", if self.is_test() { TEST } else { LIVE })
     }
 }
 
 /// The hash under which a caller's token would be stored; `None` when it does not have the form of a key.
 #[must_use]
 pub fn token_hash(token: &str) -> Option<KeyHash> {
-    check_form(token).ok().map(|_| sha256(token))
+    check_form(token).ok().map(|()| sha256(token))
 }
 
 /// Whether two secrets are equal, in constant time.
@@ -113,11 +89,10 @@ pub(crate) fn random_text(length: usize) -> String {
     Alphanumeric.sample_string(&mut OsRng.unwrap_err(), length)
 }
 
-fn check_form(token: &str) -> Result<Mode, ApiKeyError> {
-    let mode = [Mode::Live, Mode::Test].into_iter().find(|mode| token.starts_with(mode.prefix())).ok_or(ApiKeyError)?;
-    let secret = &token.as_bytes()[mode.prefix().len()..];
-    let well_formed = secret.len() == SECRET_LENGTH && secret.iter().all(u8::is_ascii_alphanumeric);
-    well_formed.then_some(mode).ok_or(ApiKeyError)
+fn check_form(token: &str) -> Result<(), ApiKeyError> {
+    let secret = token.strip_prefix(LIVE).or_else(|| token.strip_prefix(TEST)).ok_or(ApiKeyError)?;
+    let is_well_formed = secret.len() == SECRET_LENGTH && secret.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_well_formed { Ok(()) } else { Err(ApiKeyError) }
 }
 
 fn sha256(text: &str) -> KeyHash {
@@ -130,10 +105,10 @@ mod tests {
 
     #[test]
     fn a_generated_key_has_the_documented_form_and_parses() {
-        for mode in [Mode::Live, Mode::Test] {
-            let key = ApiKey::generate(mode);
-            assert_eq!(key.expose().len(), 40);
-            assert!(key.expose().starts_with(mode.prefix()));
+        for (is_test, prefix) in [(false, "bd_live_"), (true, "bd_test_")] {
+            let key = ApiKey::generate(is_test);
+            assert_eq!((key.expose().len(), key.is_test()), (40, is_test));
+            assert!(key.expose().starts_with(prefix));
             assert_eq!(ApiKey::parse(key.expose()).as_ref(), Ok(&key));
         }
     }
@@ -170,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_debug_form_hides_the_secret() {
-        let key = ApiKey::generate(Mode::Live);
+        let key = ApiKey::generate(false);
         assert_eq!(format!("{key:?}"), "bd_live_***");
     }
 

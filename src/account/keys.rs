@@ -1,7 +1,7 @@
 //! Creates, changes, rotates and revokes accounts and API keys durably.
 
 use super::DEFAULT_ACCOUNT;
-use super::api_key::{self, ApiKey, Mode};
+use super::api_key::{self, ApiKey};
 use super::key_restrictions::KeyRestrictions;
 use super::names::{AccountName, Label};
 use crate::store::{
@@ -50,8 +50,8 @@ impl Keys {
         if !self.store.accounts().await?.is_empty() {
             return Ok(None);
         }
-        let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
-        let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode(), KeyRestrictions::default());
+        let secret = chosen.unwrap_or_else(|| ApiKey::generate(false));
+        let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.is_test(), KeyRestrictions::default());
         let account = Account {
             name: DEFAULT_ACCOUNT.into(),
             plan: Plan::Plus,
@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// Creates a key of an account; it is active when this returns.
+    /// Creates a key of an account, for the sandbox if it `is_test`; it is active when this returns.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
@@ -76,11 +76,11 @@ impl Keys {
         &self,
         account: &AccountName,
         label: Label,
-        mode: Mode,
+        is_test: bool,
         restrictions: KeyRestrictions,
     ) -> Result<CreatedKey, ChangeError> {
-        let secret = ApiKey::generate(mode);
-        let key = new_key(account.to_string(), label.into(), mode, restrictions);
+        let secret = ApiKey::generate(is_test);
+        let key = new_key(account.to_string(), label.into(), is_test, restrictions);
         self.store.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
         Ok(CreatedKey { key, secret })
     }
@@ -101,7 +101,7 @@ impl Keys {
     pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, ChangeError> {
         let located = self.store.key(id).await?.map(|(hash, key)| (hash, key.test));
         let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
-        let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
+        let secret = ApiKey::generate(test);
         let key = self.change(id, KeyChange::Rotate { from, to: secret.hash(), keep_until }).await?;
         Ok(CreatedKey { key, secret })
     }
@@ -153,13 +153,13 @@ impl Keys {
     }
 }
 
-fn new_key(account: String, label: String, mode: Mode, restrictions: KeyRestrictions) -> Key {
+fn new_key(account: String, label: String, test: bool, restrictions: KeyRestrictions) -> Key {
     let KeyRestrictions { expires_at, images_per_month, scopes } = restrictions;
     Key {
         id: format!("key_{}", api_key::random_text(ID_LENGTH)),
         account,
         label,
-        test: mode == Mode::Test,
+        test,
         created_at: UnixSeconds::now(),
         revoked_at: None,
         last_used_at: None,

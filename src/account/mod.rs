@@ -18,7 +18,7 @@ mod scopes;
 
 pub use crate::store::{Account, AccountModel, Key, KeyUpdate};
 pub(crate) use api_key::random_text;
-pub use api_key::{ApiKey, ApiKeyError, Mode, token_hash};
+pub use api_key::{ApiKey, ApiKeyError, token_hash};
 pub use key_restrictions::KeyRestrictions;
 pub use keys::{CreatedKey, Keys};
 pub use names::{AccountName, IdempotencyKey, InvalidText, Label};

@@ -7,7 +7,7 @@ use super::reply::{Reply, account_json, invalid_value, key_json, method_not_allo
 use super::request::{AccountUpdateBody, KeyUpdateBody, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional};
 use super::route::route;
 use crate::account::key_restrictions::{parse_duration, parse_time};
-use crate::account::{AccountModel, AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes};
+use crate::account::{AccountModel, AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Scopes};
 use crate::store::{ChangeError, UnixSeconds};
 
 /// Executes one request of an authorized caller.
@@ -59,8 +59,7 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     if restrictions.expires_at.is_some_and(|at| at <= UnixSeconds::now()) {
         return Err(Reply::invalid(Some("expires_at"), "`expires_at` has passed"));
     }
-    let mode = if new.test { Mode::Test } else { Mode::Live };
-    Ok(reply_with_secret(&keys.create(&account, label, mode, restrictions).await?))
+    Ok(reply_with_secret(&keys.create(&account, label, new.test, restrictions).await?))
 }
 
 async fn change_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {

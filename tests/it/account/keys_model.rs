@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyRestrictions, Label, Mode, Plan};
+use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyRestrictions, Label, Plan};
 use backdrop::store::UnixSeconds;
 use proptest::prelude::*;
 
@@ -85,8 +85,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::CreateKey { account, label, test } => {
                 let name = AccountName::try_from(ACCOUNTS[account]).expect("a good name");
                 let text = Label::try_from(label.as_str()).expect("a good label");
-                let mode = if test { Mode::Test } else { Mode::Live };
-                let created = keys.create(&name, text, mode, KeyRestrictions::default()).await;
+                let created = keys.create(&name, text, test, KeyRestrictions::default()).await;
                 prop_assert_eq!(created.is_ok(), accounts.contains_key(ACCOUNTS[account]));
                 if let Ok(CreatedKey { secret, key: Key { id, .. } }) = created {
                     let account = ACCOUNTS[account];
@@ -139,7 +138,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
             }
             Step::AuthenticateUnknown => {
-                prop_assert_eq!(keys.find(ApiKey::generate(Mode::Live).expose()), None);
+                prop_assert_eq!(keys.find(ApiKey::generate(false).expose()), None);
             }
             Step::Reopen => {
                 // As a daemon does at its end.

@@ -1,7 +1,7 @@
 //! The key service: bootstrap, creation, rotation, revocation, expiry, last use.
 
 use backdrop::account::{
-    AccountModel, AccountName, ApiKey, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Plan, Scopes,
+    AccountModel, AccountName, ApiKey, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Plan, Scopes,
 };
 use backdrop::store::{ChangeError, UnixSeconds};
 
@@ -13,13 +13,13 @@ fn default() -> AccountName {
 
 /// A new key of the account `default`.
 async fn created(keys: &Keys) -> CreatedKey {
-    let created = keys.create(&default(), Label::default(), Mode::Live, KeyRestrictions::default()).await;
+    let created = keys.create(&default(), Label::default(), false, KeyRestrictions::default()).await;
     created.expect("the account is there")
 }
 
 #[tokio::test]
 async fn the_first_start_creates_a_plus_account_with_the_configured_or_a_new_key_and_later_starts_nothing() {
-    for chosen in [Some(ApiKey::generate(Mode::Live)), None] {
+    for chosen in [Some(ApiKey::generate(false)), None] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let keys = open(folder.path());
         let created = keys.bootstrap(chosen.clone()).await.expect("the store writes").expect("it was empty");
@@ -93,7 +93,7 @@ async fn an_expired_key_is_refused_and_its_expiry_is_reported_for_its_secret_onl
         assert_eq!(keys.set(id, change).await.expect("the key is there").expires_at, expires_at);
         assert_eq!(keys.find(secret).is_some(), works);
         assert_eq!(keys.expired_at(secret), expires_at.filter(|_| !works));
-        assert_eq!(keys.expired_at(ApiKey::generate(Mode::Live).expose()), None);
+        assert_eq!(keys.expired_at(ApiKey::generate(false).expose()), None);
     }
     let change = KeyUpdate { expires_at: Some(Some(now)), ..KeyUpdate::default() };
     keys.set(id, change).await.expect("the key is there");
@@ -107,8 +107,7 @@ async fn restrictions_of_a_key_apply_from_its_creation_and_survive_a_restart() {
     let (keys, _) = bootstrapped(folder.path()).await;
     let scopes = Scopes::of(&["remove"]).expect("an endpoint");
     let restrictions = KeyRestrictions { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
-    let created =
-        keys.create(&default(), Label::default(), Mode::Live, restrictions).await.expect("the account is there");
+    let created = keys.create(&default(), Label::default(), false, restrictions).await.expect("the account is there");
     let rotated = keys.rotate(&created.key.id, None).await.expect("the key is there");
     let assert_restricted = |keys: &Keys| {
         let info = keys.find(rotated.secret.expose()).expect("it works");
@@ -182,7 +181,7 @@ async fn impossible_changes_are_refused_and_change_nothing() {
     let missing = AccountName::try_from("missing").expect("a good name");
     let refused = [
         (
-            keys.create(&missing, Label::default(), Mode::Live, KeyRestrictions::default()).await.map(drop),
+            keys.create(&missing, Label::default(), false, KeyRestrictions::default()).await.map(drop),
             ChangeError::NoSuchAccount("missing".into()),
         ),
         (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use backdrop::account::{ApiKey, Keys, Mode, token_hash};
+use backdrop::account::{ApiKey, Keys, token_hash};
 use backdrop::store::{
     self, Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, OpenError, Plan, Preset,
     RateKind, RateRule, RedbStore, Rows, Store, UnixSeconds,
@@ -97,7 +97,7 @@ fn at_once<T>(answer: impl Future<Output = T>) -> T {
 /// The store after the first start of a daemon: the account `default` and one key.
 pub(crate) async fn bootstrapped(data_dir: &Path) -> (Keys, ApiKey) {
     let keys = open(data_dir);
-    let first = keys.bootstrap(Some(ApiKey::generate(Mode::Live))).await.expect("the store writes");
+    let first = keys.bootstrap(Some(ApiKey::generate(false))).await.expect("the store writes");
     (keys, first.expect("the store was empty").secret)
 }
 
