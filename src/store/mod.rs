@@ -71,8 +71,8 @@ pub use quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
 pub use records::{
     Account, AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, Job, JobError, JobRecord, JobResult,
     JobState, JobV1, Key, KeyDay, KeyDayRecord, KeyDayV1, KeyHash, KeyRecord, KeyV1, KeyV2, KeyV3, NOTHING_FETCHED,
-    Plan, Preset, PresetRecord, PresetV1, PreviousSecret, Record, RecordError, Request, RequestRecord, RequestV1,
-    RequestV2, Usage, UsageRecord, UsageV1, Webhook,
+    OneVersion, Plan, Preset, PresetRecord, PresetV1, PreviousSecret, Record, RecordError, Request, RequestRecord,
+    RequestV1, RequestV2, Usage, UsageRecord, UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
 pub use state_store::{

@@ -2,18 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::record_of_one_version;
+use super::OneVersion;
 use crate::store::{Month, UnixSeconds};
 
 /// A job in its newest form.
 pub type Job = JobV1;
 
-/// A job, as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum JobRecord {
-    /// Since schema 3.
-    V1(JobV1),
-}
+/// A job, as stored. Since schema 3.
+pub type JobRecord = OneVersion<JobV1>;
 
 /// Version 1 of a job: work that outlives its request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,5 +171,3 @@ impl JobV1 {
         self.webhook.as_ref().and_then(|webhook| webhook.next_at)
     }
 }
-
-record_of_one_version!(JobRecord, JobV1);

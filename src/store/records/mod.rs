@@ -18,6 +18,6 @@ pub use job::{Job, JobError, JobRecord, JobResult, JobState, JobV1, Webhook};
 pub use key::{Key, KeyHash, KeyRecord, KeyV1, KeyV2, KeyV3, PreviousSecret};
 pub use plan::Plan;
 pub use preset::{Preset, PresetRecord, PresetV1};
-pub use record::{Record, RecordError};
+pub use record::{OneVersion, Record, RecordError};
 pub use request::{NOTHING_FETCHED, Request, RequestRecord, RequestV1, RequestV2};
 pub use usage::{KeyDay, KeyDayRecord, KeyDayV1, Usage, UsageRecord, UsageV1};

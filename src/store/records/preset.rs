@@ -2,18 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::record_of_one_version;
+use super::OneVersion;
 use crate::store::UnixSeconds;
 
 /// A preset in its newest form, whatever version it was stored in.
 pub type Preset = PresetV1;
 
-/// A preset, as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PresetRecord {
-    /// Since schema 2.
-    V1(PresetV1),
-}
+/// A preset, as stored. Since schema 2.
+pub type PresetRecord = OneVersion<PresetV1>;
 
 /// Version 1 of a preset: parameters saved under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,5 +29,3 @@ pub struct PresetV1 {
     /// When it was last overwritten.
     pub updated_at: UnixSeconds,
 }
-
-record_of_one_version!(PresetRecord, PresetV1);

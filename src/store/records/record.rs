@@ -1,7 +1,7 @@
 //! Encoding of versioned records: an enum with one variant per version, in postcard.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// A versioned record: bytes in the table, the newest form in the program.
 pub trait Record: Serialize + DeserializeOwned {
@@ -40,22 +40,22 @@ pub enum RecordError {
     Trailing(usize),
 }
 
-/// A record that has one version so far.
-macro_rules! record_of_one_version {
-    ($record:ident, $version:ident) => {
-        impl $crate::store::Record for $record {
-            type Latest = $version;
-
-            fn latest(self) -> $version {
-                let Self::V1(latest) = self;
-                latest
-            }
-
-            fn from_latest(latest: $version) -> Self {
-                Self::V1(latest)
-            }
-        }
-    };
+/// A record that has one version so far. Its second version makes it an enum of its own, with equal bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OneVersion<V> {
+    /// The version.
+    V1(V),
 }
 
-pub(super) use record_of_one_version;
+impl<V: Serialize + DeserializeOwned> Record for OneVersion<V> {
+    type Latest = V;
+
+    fn latest(self) -> V {
+        let Self::V1(latest) = self;
+        latest
+    }
+
+    fn from_latest(latest: V) -> Self {
+        Self::V1(latest)
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::record_of_one_version;
+use super::OneVersion;
 
 /// An account's usage in a month, in the newest form.
 pub type Usage = UsageV1;
@@ -10,12 +10,8 @@ pub type Usage = UsageV1;
 /// A key's usage on a day, in the newest form.
 pub type KeyDay = KeyDayV1;
 
-/// An account's usage in a month, as stored. Account and month are the key of the table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum UsageRecord {
-    /// Since schema 2.
-    V1(UsageV1),
-}
+/// An account's usage in a month, as stored. Account and month are the key of the table. Since schema 2.
+pub type UsageRecord = OneVersion<UsageV1>;
 
 /// Version 1 of an account's usage in a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,12 +32,8 @@ impl UsageV1 {
     }
 }
 
-/// A key's usage on a day (UTC), as stored. Account, day and key are the key of the table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum KeyDayRecord {
-    /// Since schema 6.
-    V1(KeyDayV1),
-}
+/// A key's usage on a day (UTC), as stored. Account, day and key are the key of the table. Since schema 6.
+pub type KeyDayRecord = OneVersion<KeyDayV1>;
 
 /// Version 1 of a key's usage on a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +56,3 @@ impl KeyDayV1 {
         }
     }
 }
-
-record_of_one_version!(UsageRecord, UsageV1);
-record_of_one_version!(KeyDayRecord, KeyDayV1);
