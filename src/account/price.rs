@@ -153,26 +153,6 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Units {
-    /// The name of one unit: `image` or `second`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Images(_) => "image",
-            Self::Seconds(_) => "second",
-        }
-    }
-
-    /// The number as JSON: images without a fraction.
-    #[must_use]
-    pub fn number(self) -> serde_json::Value {
-        match self {
-            Self::Images(images) => images.into(),
-            Self::Seconds(seconds) => seconds.into(),
-        }
-    }
-}
-
 impl Estimate {
     /// The total in microdollars, rounded once.
     #[must_use]
@@ -382,8 +362,6 @@ mod tests {
         {
             assert_eq!(serde_json::json!(in_dollars(microdollars)).to_string(), shown);
         }
-        assert_eq!(serde_json::json!({"units": Units::Images(1).number()}).to_string(), r#"{"units":1}"#);
-        assert_eq!([Units::Images(1).name(), Units::Seconds(1.0).name()], ["image", "second"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `POST /estimate`: the cost of a call, from the price table that bills it.
 
-use crate::account::price::{Call, in_dollars};
+use crate::account::price::{Call, Units, in_dollars};
 use crate::http::reply::{self, Reply, Result};
 use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
@@ -16,12 +16,16 @@ pub(crate) async fn answer(state: &ApiState, context: &mut RequestContext) -> Re
     let (endpoint, call) = parse(object)?;
     let call = Call { endpoint: &endpoint, ..call };
     let estimate = state.app.prices.price(&call)?;
+    let (units, unit) = match estimate.units {
+        Units::Images(images) => (Value::from(images), "image"),
+        Units::Seconds(seconds) => (seconds.into(), "second"),
+    };
     let body = json!({
         "endpoint": endpoint,
         "estimated_cost_usd": in_dollars(estimate.total()),
         "unit_price_usd": in_dollars(estimate.unit_price),
-        "units": estimate.units.number(),
-        "unit": estimate.units.name(),
+        "units": units,
+        "unit": unit,
         "currency": "USD",
     });
     Ok(reply::timed_json(StatusCode::OK, &body, received.elapsed()))

@@ -127,7 +127,8 @@ async fn a_clip_becomes_a_job_whose_result_can_be_downloaded() {
 async fn a_job_costs_its_estimate_unless_a_quota_covers_it_and_a_sandbox_job_nothing() {
     let daemon = Daemon::start().await;
     let estimate = daemon.post("/estimate").json(&json!({ "endpoint": PATH, "seconds": 1.5 })).value().await;
-    assert_eq!(estimate["estimated_cost_usd"], 0.075);
+    let (cost, units, unit) = (&estimate["estimated_cost_usd"], &estimate["units"], &estimate["unit"]);
+    assert_eq!((cost, units, unit), (&json!(0.075), &json!(1.5), &json!("second")));
     for (key, account, used, cost) in [(KEY, KEY, 2, 0.075), (TEST, KEY, 2, 0.075), (FREE, FREE, 2, 0.0)] {
         let job = created(daemon.clip(key, &[], CLIP)).await;
         assert_eq!(daemon.wait_for_end(key, &id(&job)).await["status"], "done");
