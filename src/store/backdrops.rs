@@ -15,41 +15,17 @@ pub struct BackdropReservation {
     is_kept: bool,
 }
 
-/// Why no backdrop was taken.
-#[derive(Debug, thiserror::Error)]
-pub enum BackdropQuotaError {
-    /// All of the day are taken.
-    #[error("the backdrops of today are used up; there are new ones from {resets_at}")]
-    Exhausted {
-        /// When the next day begins.
-        resets_at: UnixSeconds,
-    },
-    /// The store refused or failed.
-    #[error(transparent)]
-    Write(#[from] ChangeError),
-}
-
 impl Store {
     /// Takes one of `at_most` backdrops of the day that `now` is in.
     ///
     /// # Errors
-    /// When all are taken, or the store cannot write.
-    pub async fn take_backdrop(
-        &self,
-        at_most: u32,
-        now: UnixSeconds,
-    ) -> Result<BackdropReservation, BackdropQuotaError> {
-        let day = Day::of(now);
-        let store = self.clone();
+    /// [`ChangeError::GeneratedEnough`] when all are taken; others when the store cannot write.
+    pub async fn take_backdrop(&self, at_most: u32, now: UnixSeconds) -> Result<BackdropReservation, ChangeError> {
+        let (store, day) = (self.clone(), Day::of(now));
         // A task, so that a caller who leaves during the change drops a reservation that returns the backdrop.
         let taken = tokio::spawn(async move {
-            match store.change(Change::CountGenerated { day, at_most }).await {
-                Ok(_) => Ok(BackdropReservation { store, day, is_kept: false }),
-                Err(ChangeError::GeneratedEnough { day }) => {
-                    Err(BackdropQuotaError::Exhausted { resets_at: day.ends() })
-                }
-                Err(error) => Err(error.into()),
-            }
+            store.change(Change::CountGenerated { day, at_most }).await?;
+            Ok(BackdropReservation { store, day, is_kept: false })
         });
         taken.await.expect("the change does not panic, and nothing aborts it")
     }

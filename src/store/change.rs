@@ -291,7 +291,7 @@ pub enum ChangeError {
     #[error("a request with this `Idempotency-Key` was billed in the meantime")]
     RequestBilled(Box<Request>),
     /// The generated backdrops of this day are used up.
-    #[error("the generated backdrops of a day are used up")]
+    #[error("the backdrops of today are used up; there are new ones from {}", day.ends())]
     GeneratedEnough {
         /// The day.
         day: Day,

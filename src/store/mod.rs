@@ -48,7 +48,7 @@ pub use admission::{
     Admission, Admitted, Allowance, Credential, ImagesLeft, RateKind, RateRule, RateStatus, id_without_key,
     whole_seconds,
 };
-pub use backdrops::{BackdropQuotaError, BackdropReservation};
+pub use backdrops::BackdropReservation;
 pub use billing::{Billed, BillingError, Reservation};
 pub use change::{Bill, Change, ChangeError, JobChange, JobEnd, KeyChange, KeyUpdate, KeyUse, PRESETS_PER_ACCOUNT};
 pub use claim::{BilledPictures, Claim, ClaimGuard};

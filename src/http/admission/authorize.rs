@@ -28,7 +28,7 @@ use crate::http::request::preset_fields;
 use crate::http::state::ApiState;
 use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
 use crate::store::{
-    BackdropQuotaError, BackdropReservation, Billed, BillingError, Claim, ClaimGuard, Plan, Reservation, UnixSeconds,
+    BackdropReservation, Billed, BillingError, ChangeError, Claim, ClaimGuard, Plan, Reservation, UnixSeconds,
 };
 use hyper::header::HeaderMap;
 use std::sync::Arc;
@@ -241,12 +241,11 @@ pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> R
 /// Takes a place in the day's cap of generated backdrops (429).
 async fn take_backdrop(state: &ApiState) -> Result<BackdropReservation> {
     let now = UnixSeconds::now();
-    state.app.store.take_backdrop(state.per_caller.backdrop_ai_per_day, now).await.map_err(|error| match error {
-        BackdropQuotaError::Exhausted { resets_at } => {
-            let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
-            ApiError::new(ErrorCode::RateLimitExceeded, &error).retry_after(Duration::from_secs(wait))
-        }
-        BackdropQuotaError::Write(error) => error.into(),
+    let at_most = state.per_caller.backdrop_ai_per_day;
+    state.app.store.take_backdrop(at_most, now).await.map_err(|error| {
+        let ChangeError::GeneratedEnough { day } = error else { return error.into() };
+        let wait = u64::try_from(day.ends().0.saturating_sub(now.0)).unwrap_or_default();
+        ApiError::new(ErrorCode::RateLimitExceeded, &error).retry_after(Duration::from_secs(wait))
     })
 }
 
