@@ -89,7 +89,7 @@ async fn submit(shared: &Shared, job: Job, mut reservation: Option<Reservation>)
     for _ in 0..NAME_ATTEMPTS {
         let first = match shared.deps.store.create_job(job.clone(), at_most, &mut reservation).await {
             Ok(()) => return Ok(Created::New(JobView { job, progress: 0 })),
-            Err(ChangeError::TooManyJobs { .. }) => return Err(JobsError::TooMany(at_most)),
+            Err(ChangeError::TooManyJobs) => return Err(JobsError::TooMany(at_most)),
             Err(ChangeError::QuotaExceeded(kind)) => {
                 return Err(QuotaExhausted { kind, resets_at: job.month.ends() }.into());
             }

@@ -162,9 +162,8 @@ fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize, rows: &mut Row
     require_account(tables, &job.account)?;
     // Before the limit: a repeated request is refused with the id of its first job even at the limit.
     check_new_job(tables, &job)?;
-    let count = tables.jobs.count_waiting(&job.key_id)?;
-    if count >= at_most {
-        return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
+    if tables.jobs.count_waiting(&job.key_id)? >= at_most {
+        return Err(ChangeError::TooManyJobs.into());
     }
     expect_state(&job, job.state == JobState::Queued)?;
     tables.jobs.put(&job)?;

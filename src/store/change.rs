@@ -263,13 +263,8 @@ pub enum ChangeError {
     #[error("job `{0}` has this name already")]
     JobNameTaken(String),
     /// The key has its maximum of unfinished jobs.
-    #[error("key `{key_id}` has {count} unfinished jobs")]
-    TooManyJobs {
-        /// Public id of the key.
-        key_id: String,
-        /// How many it has.
-        count: usize,
-    },
+    #[error("the key has its maximum of unfinished jobs")]
+    TooManyJobs,
     /// Unknown job id.
     #[error("no job `{0}`")]
     NoSuchJob(String),

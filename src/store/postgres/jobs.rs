@@ -183,9 +183,8 @@ pub(super) async fn create_job(
     // Before the limit: a repeated request is refused with the id of its first job even at the limit.
     check_new_job(on, job).await?;
     let text = "SELECT id, record, progress FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
-    let count = rows(on, text, &[&job.key_id]).await?.iter().filter_map(readable).count();
-    if count >= at_most {
-        return Err(ChangeError::TooManyJobs { key_id: job.key_id.clone(), count }.into());
+    if rows(on, text, &[&job.key_id]).await?.iter().filter_map(readable).count() >= at_most {
+        return Err(ChangeError::TooManyJobs.into());
     }
     if let Some(refusal) = refusal {
         return Err(refused(&refusal, &job.account).into());
