@@ -6,7 +6,7 @@ use super::database::{Database, transaction};
 use super::error::DatabaseError;
 use super::jobs::{change_job, create_job};
 use super::requests::bill;
-use super::rows::{account, add_account, changed, execute, key, key_day, limit_of, preset, put_account, put_key, row};
+use super::rows::{account, add_account, execute, key, key_day, limit_of, preset, put_account, put_key, row};
 use crate::store::records::{PresetRecord, Record};
 use crate::store::transitions::{account_after, key_after};
 use crate::store::{
@@ -112,7 +112,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             rows.presets.push(put_preset(on, preset).await?);
         }
         Change::DeletePreset { account, id } => {
-            if changed(on, "DELETE FROM presets WHERE account = $1 AND id = $2", &[&account, &id]).await? == 0 {
+            if execute(on, "DELETE FROM presets WHERE account = $1 AND id = $2", &[&account, &id]).await? == 0 {
                 return Err(ChangeError::NoSuchPreset(id).into());
             }
         }
@@ -198,5 +198,5 @@ async fn lock_generated(on: &Transaction<'_>) -> Result<GeneratedCount, Database
 async fn put_generated(on: &Transaction<'_>, counted: GeneratedCount) -> Result<(), DatabaseError> {
     // A day has far fewer than 31 bits.
     let number = counted.packed().cast_signed();
-    execute(on, "UPDATE meta SET number = $1 WHERE name = 'generated'", &[&number]).await
+    execute(on, "UPDATE meta SET number = $1 WHERE name = 'generated'", &[&number]).await.map(drop)
 }

@@ -170,7 +170,7 @@ impl BulkQueue {
             execute(&on, DELETE_REMOVED, &[&run.id, &REMOVED]).await?;
             let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (id) DO UPDATE SET lister = $2";
-            execute(&on, text, &[&run.id, &lister, &run.spec, &run.background, &run.mark]).await
+            execute(&on, text, &[&run.id, &lister, &run.spec, &run.background, &run.mark]).await.map(drop)
         })
     }
 

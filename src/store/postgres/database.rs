@@ -112,7 +112,7 @@ impl Database {
 
     /// Runs one statement; returns how many rows it changed.
     pub(super) async fn execute(&self, text: &'static str, parameters: Parameters<'_>) -> Result<u64, DatabaseError> {
-        self.run(async { rows::changed(&self.client().await?, text, parameters).await }).await
+        self.run(async { rows::execute(&self.client().await?, text, parameters).await }).await
     }
 
     /// Queries the database, so that [`Self::fault`] is up to date.

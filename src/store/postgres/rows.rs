@@ -33,17 +33,8 @@ pub(super) async fn row(
     Ok(rows(on, text, parameters).await?.into_iter().next())
 }
 
-/// Runs a prepared statement.
-pub(super) async fn execute(
-    on: &impl Pooled,
-    text: &'static str,
-    parameters: Parameters<'_>,
-) -> Result<(), DatabaseError> {
-    changed(on, text, parameters).await.map(drop)
-}
-
 /// Runs a prepared statement; returns how many rows it changed.
-pub(super) async fn changed(
+pub(super) async fn execute(
     on: &impl Pooled,
     text: &'static str,
     parameters: Parameters<'_>,

@@ -12,7 +12,7 @@ use super::accounts::{create_key, lock_account, put_preset};
 use super::connect::PostgresServer;
 use super::error::DatabaseError;
 use super::jobs::check_new_job;
-use super::rows::{account, add_account, changed, job, key, key_day, preset, put_job, request, row, stored, usage};
+use super::rows::{account, add_account, execute, job, key, key_day, preset, put_job, request, row, stored, usage};
 use super::schema::{NO_STATEMENT_TIMEOUT, apply_missing, leave, take_alone};
 use crate::store::export_import::{ExportWriter, Hex, ImportReader, Row as ExportRow};
 use crate::store::integrity_check::RowCounts;
@@ -142,7 +142,7 @@ async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), DatabaseErro
             let text = "INSERT INTO usage (account, month, images, microdollars) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT DO NOTHING";
             let [images, microdollars] = [usage.images, usage.microdollars].map(stored);
-            let added = changed(on, text, &[&account, &i64::from(month.0), &images, &microdollars]).await?;
+            let added = execute(on, text, &[&account, &i64::from(month.0), &images, &microdollars]).await?;
             ("month of the account", added)
         }
         ExportRow::KeyDay { account, key_id, day, used } => {
@@ -150,7 +150,7 @@ async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), DatabaseErro
                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
             let [images, milliseconds, microdollars] = [used.images, used.milliseconds, used.microdollars].map(stored);
             let day = i64::from(day.0);
-            let added = changed(on, text, &[&account, &day, &key_id, &images, &milliseconds, &microdollars]).await?;
+            let added = execute(on, text, &[&account, &day, &key_id, &images, &milliseconds, &microdollars]).await?;
             ("day of the key", added)
         }
         ExportRow::Request { account, key, request } => {
@@ -158,7 +158,7 @@ async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), DatabaseErro
             let at = request.at.0;
             let record = RequestRecord::from_latest(request).encode();
             let text = "INSERT INTO requests (account, key, at, record) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-            ("request", changed(on, text, &[&account, &key, &at, &record]).await?)
+            ("request", execute(on, text, &[&account, &key, &at, &record]).await?)
         }
         ExportRow::Job(job) => {
             check_new_job(on, &job).await?;
