@@ -120,14 +120,6 @@ impl From<ImagesLeft> for Allowance {
     }
 }
 
-impl PartialEq for Allowance {
-    fn eq(&self, other: &Self) -> bool {
-        self.left() == other.left()
-    }
-}
-
-impl Eq for Allowance {}
-
 impl Allowance {
     /// What is left of both quotas.
     pub(super) fn left(&self) -> ImagesLeft {

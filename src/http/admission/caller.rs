@@ -6,7 +6,7 @@ use crate::recipe::Network;
 use crate::store::{Admitted, Allowance, Payer, Plan, id_without_key};
 
 /// Who sent a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Caller {
     /// Public id of the key; the rate limit is counted by it.
     pub key_id: String,
