@@ -1,6 +1,6 @@
 //! Restrictions of an API key in addition to the plan of its account: expiry, monthly images and scopes; parses durations and times.
 
-use super::scopes::{InvalidRestriction, Scopes};
+use super::{InvalidText, Scopes};
 use crate::store::{Day, UnixSeconds};
 
 /// A century: longer than any sensible duration, and far from overflow.
@@ -18,8 +18,8 @@ pub struct KeyRestrictions {
 }
 
 /// The time after `now` by a duration such as `30d` or `12h`. A day has 24 hours.
-pub(super) fn parse_duration(duration: &str, now: UnixSeconds) -> Result<UnixSeconds, InvalidRestriction> {
-    let expected = || InvalidRestriction("a duration such as 30d or 12h, of at most a century".to_owned());
+pub(super) fn parse_duration(duration: &str, now: UnixSeconds) -> Result<UnixSeconds, InvalidText> {
+    let expected = || InvalidText("a duration such as 30d or 12h, of at most a century".to_owned());
     let span: jiff::Span = duration.trim().parse().map_err(|_| expected())?;
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| expected())?;
     let seconds = Some(length.as_secs()).filter(|seconds| (1..=MAX_SECONDS).contains(seconds)).ok_or_else(expected)?;
@@ -27,9 +27,8 @@ pub(super) fn parse_duration(duration: &str, now: UnixSeconds) -> Result<UnixSec
 }
 
 /// The time of an RFC 3339 text, or the midnight (UTC) at which a date begins.
-pub(super) fn parse_time(text: &str) -> Result<UnixSeconds, InvalidRestriction> {
-    let expected =
-        || InvalidRestriction("a time such as 2027-01-31T12:00:00Z, or a date such as 2027-01-31".to_owned());
+pub(super) fn parse_time(text: &str) -> Result<UnixSeconds, InvalidText> {
+    let expected = || InvalidText("a time such as 2027-01-31T12:00:00Z, or a date such as 2027-01-31".to_owned());
     let text = text.trim();
     let date = Day::parse(text).map(Day::starts);
     let time = || text.parse::<jiff::Timestamp>().ok().map(|time| UnixSeconds(time.as_second()));

@@ -24,7 +24,7 @@ pub use keys::{CreatedKey, Keys};
 pub use names::{AccountName, IdempotencyKey, InvalidText, Label};
 pub use plan::Plan;
 pub use presets::Presets;
-pub use scopes::{InvalidRestriction, Scopes};
+pub use scopes::Scopes;
 
 /// The account that a daemon creates on an empty store, and the default account of a new key.
 pub const DEFAULT_ACCOUNT: &str = "default";

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// An invalid name; the message names what is expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// An invalid text; the message names what is expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
-pub struct InvalidText(pub &'static str);
+pub struct InvalidText(pub String);
 
 /// Name of an account: 1 to 64 of `a-z 0-9 . _ -`, the first a letter or digit, so that it is safe in paths and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl TryFrom<&str> for AccountName {
         let valid = bytes.len() <= 64
             && bytes.first().copied().is_some_and(plain)
             && bytes.iter().all(|&byte| plain(byte) || b"._-".contains(&byte));
-        let expected = InvalidText("1 to 64 of a-z, 0-9, '.', '_' and '-', the first a letter or digit");
+        let expected = InvalidText("1 to 64 of a-z, 0-9, '.', '_' and '-', the first a letter or digit".into());
         if valid { Ok(Self(text.to_owned())) } else { Err(expected) }
     }
 }
@@ -46,7 +46,7 @@ impl TryFrom<&str> for Label {
 
     fn try_from(text: &str) -> Result<Self, InvalidText> {
         let valid = text.chars().count() <= 100 && !text.chars().any(char::is_control);
-        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("at most 100 printable characters")) }
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("at most 100 printable characters".into())) }
     }
 }
 
@@ -80,7 +80,7 @@ impl TryFrom<&str> for IdempotencyKey {
 
     fn try_from(text: &str) -> Result<Self, InvalidText> {
         let valid = (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 255 visible ASCII characters")) }
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 255 visible ASCII characters".into())) }
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn check_preset_name(text: &str) -> Result<(), InvalidText> {
     // As the request field `recipe::PresetRef`, and printable.
     let valid =
         (1..=100).contains(&text.chars().count()) && !text.trim().is_empty() && !text.chars().any(char::is_control);
-    if valid { Ok(()) } else { Err(InvalidText("1 to 100 printable characters")) }
+    if valid { Ok(()) } else { Err(InvalidText("1 to 100 printable characters".into())) }
 }
 
 #[cfg(test)]

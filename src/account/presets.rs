@@ -82,7 +82,7 @@ impl Presets {
         check: impl FnOnce(&Draft) -> Result<(), FieldError>,
     ) -> Result<Preset, PresetError> {
         check_preset_name(&draft.name)
-            .map_err(|InvalidText(expected)| FieldError::invalid("name", &draft.name, expected))?;
+            .map_err(|InvalidText(expected)| FieldError::invalid("name", &draft.name, &expected))?;
         let params = serde_json::to_string(&draft.params).expect("JSON values are JSON");
         if params.len() > MAX_PARAMS_BYTES {
             return Err(FieldError::invalid("params", &params, "at most 16 KB of JSON").into());

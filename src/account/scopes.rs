@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::InvalidText;
 use crate::recipe::{ENDPOINTS, VIDEO_PATH};
 
 /// The scopes of `/presets` and `/bulk`, which are not image endpoints.
@@ -12,23 +13,18 @@ const OTHERS: [&str; 2] = ["presets", "bulk"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes(Vec<String>);
 
-/// An invalid value; the message names what is expected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {0}")]
-pub struct InvalidRestriction(pub(super) String);
-
 impl Scopes {
     /// Checks names of endpoints: their paths, with or without the leading slash.
     ///
     /// # Errors
     /// When one is not the path of an endpoint that a key can be restricted to.
-    pub fn of<T: AsRef<str>>(names: &[T]) -> Result<Self, InvalidRestriction> {
+    pub fn of<T: AsRef<str>>(names: &[T]) -> Result<Self, InvalidText> {
         let mut scopes = Vec::new();
         for name in names {
             let name = name.as_ref().trim().trim_start_matches('/');
             if !known().any(|known| known == name) {
                 let known = known().collect::<Vec<_>>().join(", ");
-                return Err(InvalidRestriction(format!("endpoints out of {known}; not {name:?}")));
+                return Err(InvalidText(format!("endpoints out of {known}; not {name:?}")));
             }
             scopes.push(name.to_owned());
         }
