@@ -7,29 +7,14 @@
 use crate::recipe::{CutEngine, Detect, Fields, Value};
 pub use crate::store::Plan;
 
-/// The plan that a request needs beyond the free one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequiredPlan {
-    /// The smallest sufficient plan.
-    pub plan: Plan,
-    /// The first field that needs it.
-    pub field: String,
-}
-
-/// The plan that `fields` need at the endpoint with this path, and the field that needs it; `None` for the free plan. The
-/// values must have been validated: an invalid one needs no plan here.
+/// The smallest plan that `fields` need at the endpoint with this path, and the first field that needs it; `None` for the
+/// free plan. The values must have been validated: an invalid one needs no plan here.
 ///
 /// Pass the fields merged with the fields of the preset: a stored field needs the plan that it needs when it is sent.
 #[must_use]
-pub fn required_plan(endpoint: &str, fields: &Fields) -> Option<RequiredPlan> {
-    let mut required: Option<RequiredPlan> = None;
-    for (field, value) in fields.iter() {
-        let plan = plan_for(endpoint, field, value);
-        if plan > required.as_ref().map_or(Plan::Free, |required| required.plan) {
-            required = Some(RequiredPlan { plan, field: field.to_owned() });
-        }
-    }
-    required
+pub fn required_plan<'a>(endpoint: &str, fields: &'a Fields) -> Option<(Plan, &'a str)> {
+    let required = fields.iter().map(|(field, value)| (plan_for(endpoint, field, value), field));
+    required.filter(|(plan, _)| *plan > Plan::Free).reduce(|first, next| if next.0 > first.0 { next } else { first })
 }
 
 fn plan_for(endpoint: &str, field: &str, value: &str) -> Plan {
@@ -52,9 +37,10 @@ mod tests {
 
     /// The plan of one field, by endpoint.
     fn plan(endpoint: &str, field: &str, value: &str) -> Plan {
-        let needs = required_plan(endpoint, &fields(&[(field, value)]));
-        assert!(needs.as_ref().is_none_or(|needs| needs.field == field && needs.plan > Plan::Free));
-        needs.map_or(Plan::Free, |needs| needs.plan)
+        let fields = fields(&[(field, value)]);
+        let needs = required_plan(endpoint, &fields).unwrap_or((Plan::Free, field));
+        assert_eq!(needs.1, field);
+        needs.0
     }
 
     /// Every endpoint of the interface.
@@ -130,8 +116,9 @@ mod tests {
     #[test]
     fn the_first_field_of_the_highest_plan_is_reported() {
         let sent = [("edge", "hard"), ("detect", "high_recall"), ("watermark", "u"), ("despill", "1")];
-        let needs =
-            |path, sent: &[(&str, &str)]| required_plan(path, &fields(sent)).map(|needs| (needs.plan, needs.field));
+        let needs = |path, sent: &[(&str, &str)]| {
+            required_plan(path, &fields(sent)).map(|(plan, field)| (plan, field.to_owned()))
+        };
         assert_eq!(needs("/remove", &sent), Some((Plan::Plus, "watermark".into())));
         assert_eq!(needs("/remove", &sent[..2]), Some((Plan::Paid, "detect".into())));
         assert_eq!(needs("/remove", &sent[..1]), None);

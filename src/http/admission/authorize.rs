@@ -207,10 +207,10 @@ pub(crate) fn require_backdrop_access(
 
 /// Refuses fields that need a larger plan (402).
 pub(crate) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Result<()> {
-    match required_plan(path, fields).filter(|needs| needs.plan > caller.plan) {
-        Some(needs) => {
-            let message = format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
-            Err(ApiError::new(ErrorCode::PaymentRequired, message).param(needs.field).reason(PLAN_REQUIRED))
+    match required_plan(path, fields).filter(|(plan, _)| *plan > caller.plan) {
+        Some((plan, field)) => {
+            let message = format!("`{field}` needs the plan {plan}; this account has {}", caller.plan);
+            Err(ApiError::new(ErrorCode::PaymentRequired, message).param(field).reason(PLAN_REQUIRED))
         }
         None => Ok(()),
     }
