@@ -130,7 +130,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
             // whole. A row that a bill has moved meanwhile is not old any more.
             let text = "DELETE FROM requests WHERE at < $1 AND ctid = ANY (ARRAY \
                  (SELECT ctid FROM requests WHERE at < $1 ORDER BY at, account, key LIMIT $2))";
-            rows.forgotten_requests = changed(on, text, &[&before.0, &limit_of(at_most)]).await? as usize;
+            rows.forgotten_requests = execute(on, text, &[&before.0, &limit_of(at_most)]).await? as usize;
         }
         Change::Bill(new) => bill(on, &new, None, free_images_per_month).await?,
         Change::CreateJob { job, at_most } => {

@@ -38,7 +38,7 @@ pub struct BulkQueue {
 /// Runs `$work` in the transaction `$on` of the queue `$self`.
 macro_rules! transaction {
     ($self:ident, $on:ident, $work:block) => {
-        database::transaction!($self.database, $on, $work).map_err(|error| error.into_open_error($self.name()))
+        database::transaction!($self.database, $on, $work).map_err(|error| error.into_open_error($self.database.name()))
     };
 }
 pub(super) use transaction;
@@ -149,16 +149,10 @@ impl Database {
 }
 
 impl BulkQueue {
-    /// The database for messages, without user and password.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.database.name()
-    }
-
     /// Runs one statement, as [`Database::execute`].
     pub(super) async fn execute(&self, text: &'static str, parameters: Parameters<'_>) -> Result<u64, OpenError> {
         let executed = self.database.execute(text, parameters).await;
-        executed.map_err(|error| error.into_open_error(self.name()))
+        executed.map_err(|error| error.into_open_error(self.database.name()))
     }
 
     /// Begins a run, or resumes it. From here on `lister` alone may add chunks.
