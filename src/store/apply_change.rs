@@ -174,7 +174,7 @@ fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize, rows: &mut Row
 fn change_job(tables: &mut Writing<'_>, before: Job, change: JobChange, rows: &mut Rows) -> Result<(), Fault> {
     let is_start = matches!(change, JobChange::Start { .. });
     let Some((job, bill)) = job_after(before.clone(), change)? else {
-        return Ok(tables.jobs.remove(&before)?);
+        return tables.jobs.remove(&before);
     };
     // Before the job is written: a refusal leaves no trace.
     if let Some(bill) = bill {

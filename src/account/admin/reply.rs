@@ -53,19 +53,32 @@ impl Reply {
 
 impl From<ChangeError> for Reply {
     fn from(error: ChangeError) -> Self {
-        use ChangeError::{Busy, Closed, Interrupted, Storage, Unavailable};
-        use ChangeError::{NoSuchAccount, NoSuchJob, NoSuchKey, NoSuchPreset};
         let message = error.to_string();
-        if matches!(error, NoSuchAccount(_) | NoSuchKey(_) | NoSuchPreset(_) | NoSuchJob(_)) {
-            Self::not_found(&message)
-        } else if matches!(error, Busy | Unavailable(_) | Interrupted(_) | Closed) {
-            Self::error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message, None)
-        } else if matches!(error, Storage(_)) {
-            Self::error(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", &message, None)
-        } else {
-            // An account, key or change that exists already, or a state that excludes the change.
-            Self::error(StatusCode::CONFLICT, "conflict", &message, None)
-        }
+        let (status, code) = match error {
+            ChangeError::AccountExists(_)
+            | ChangeError::KeyExists
+            | ChangeError::KeyRevoked(_)
+            | ChangeError::KeyRotated(_)
+            | ChangeError::PresetNameTaken(_)
+            | ChangeError::TooManyPresets(_)
+            | ChangeError::JobExists(_)
+            | ChangeError::JobNameTaken(_)
+            | ChangeError::TooManyJobs
+            | ChangeError::JobState { .. }
+            | ChangeError::JobElsewhere(_)
+            | ChangeError::QuotaExceeded(_)
+            | ChangeError::GeneratedEnough { .. }
+            | ChangeError::RequestBilled(_) => (StatusCode::CONFLICT, "conflict"),
+            ChangeError::NoSuchAccount(_)
+            | ChangeError::NoSuchKey(_)
+            | ChangeError::NoSuchPreset(_)
+            | ChangeError::NoSuchJob(_) => (StatusCode::NOT_FOUND, "not_found"),
+            ChangeError::Busy | ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
+            ChangeError::Storage(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+        };
+        Self::error(status, code, &message, None)
     }
 }
 

@@ -145,7 +145,7 @@ async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64)
 /// The account of this name, locked until the end of the transaction, or a refusal.
 pub(super) async fn lock_account(on: &Transaction<'_>, name: &str) -> Result<Account, DatabaseError> {
     let found = row(on, "SELECT record FROM accounts WHERE name = $1 FOR NO KEY UPDATE", &[&name]).await?;
-    Ok(account(&found.ok_or_else(|| ChangeError::NoSuchAccount(name.to_owned()))?, 0)?)
+    account(&found.ok_or_else(|| ChangeError::NoSuchAccount(name.to_owned()))?, 0)
 }
 
 /// Adds a key, unless its hash or id exists already.

@@ -189,7 +189,7 @@ pub(super) async fn create_job(
     if let Some(refusal) = refusal {
         return Err(refused(&refusal, &job.account).into());
     }
-    Ok(put_job(&**on, job).await?)
+    put_job(&**on, job).await
 }
 
 /// Refuses a job whose id or name exists already.

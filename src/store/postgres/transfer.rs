@@ -162,8 +162,8 @@ async fn insert(on: &Transaction<'_>, new: ExportRow) -> Result<(), DatabaseErro
         }
         ExportRow::Job(job) => {
             check_new_job(on, &job).await?;
-            return Ok(put_job(&**on, &job).await?);
+            return put_job(&**on, &job).await;
         }
     };
-    if added == 1 { Ok(()) } else { Err(DatabaseError::Damaged(format!("this {what} is there already")).into()) }
+    if added == 1 { Ok(()) } else { Err(DatabaseError::Damaged(format!("this {what} is there already"))) }
 }
