@@ -280,7 +280,10 @@ fn a_run_on_three_workers_of_which_two_are_killed_has_the_report_of_one_machine(
 fn a_run_is_paused_resumed_and_followed_by_its_command() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 400);
-    let follower = start(&mut scene.bulk("out", &[]));
+    let shown = scene.path("shown");
+    let shown_file = fs::File::create(&shown).unwrap();
+    let mut follower =
+        scene.bulk("out", &[]).stdout(Stdio::null()).stderr(shown_file).spawn().expect("the binary runs");
     let id = scene.run_id();
     scene.until("SELECT is_listed FROM bulk_runs", "t");
     let worker = scene.worker();
@@ -291,10 +294,14 @@ fn a_run_is_paused_resumed_and_followed_by_its_command() {
     assert_eq!(scene.runs()[0]["state"], json!("paused"));
     assert_eq!(scene.sql("SELECT sum(lost) FROM bulk_chunks"), "0");
     assert_exit(&scene.run(&["bulk", "pause", &id]), 0);
+    // The command reads the state at intervals.
+    let began = Instant::now();
+    while !fs::read_to_string(&shown).unwrap().contains("the run is paused") {
+        assert!(began.elapsed() < LONG, "{}", fs::read_to_string(&shown).unwrap());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert_exit(&scene.run(&["bulk", "resume", &id]), 0);
-    let ended = finish(follower);
-    assert_exit(&ended, 1);
-    assert!(stderr(&ended).contains("the run is paused"), "{}", stderr(&ended));
+    assert_eq!(follower.wait().unwrap().code(), Some(1));
     scene.assert_same_as_on_one_machine("out", 1);
     scene.drain(worker);
     let unknown = scene.run(&["bulk", "resume", &id]);
