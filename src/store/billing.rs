@@ -55,7 +55,7 @@ pub enum BillingError {
     /// Another request was billed under the same `Idempotency-Key` in the meantime.
     #[error("another request with this `Idempotency-Key` was billed in the meantime")]
     Conflict,
-    /// A part of the same request was billed in the meantime: it may be sent again.
+    /// A part of the same request was billed in the meantime, or an earlier bill has an unknown outcome: it may be sent again.
     #[error("a part of this request was billed in the meantime; send it again with the same `Idempotency-Key`")]
     Repeated,
     /// The store refused or failed.
@@ -64,8 +64,8 @@ pub enum BillingError {
 }
 
 impl Store {
-    /// Reserves `images` of the month that `now` is in. The free plan has a quota, and a key may have one; a reservation
-    /// of 0 always succeeds.
+    /// Reserves `images` of the month that `now` is in; on a database only requires that so many are left, as each bill does
+    /// again. The free plan has a quota, and a key may have one; a reservation of 0 always succeeds.
     ///
     /// Sandbox keys reserve 0, only to have a request remembered.
     ///

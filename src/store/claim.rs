@@ -101,7 +101,7 @@ impl Claim {
                 Some(Self::New(ClaimGuard { key, fingerprint, at, earlier, is_uncertain: false, hold }))
             }
             (None, None) if is_other => Some(Self::Conflict),
-            // A part of this request is billed, so a claim of another request is a wrong one, which ends at once.
+            // This request runs elsewhere. If a part of it is billed, the claim may be of another request, which ends at once.
             (_, None) => None,
         }
     }

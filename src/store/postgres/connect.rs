@@ -20,8 +20,8 @@ use super::schema;
 use crate::store::OpenError;
 use crate::telemetry::{Secret, with_causes};
 
-/// Timeout of connecting to one address.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of connecting to one address. Three of them fit into the time limit of a call.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long sent bytes may stay unacknowledged before the connection counts as lost.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -159,6 +159,7 @@ impl PostgresServer {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
         let migrations = self.migrations.clone();
+        let addresses = u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX);
         let prepare = Hook::async_fn(move |client, _| {
             let migrations = migrations.clone();
             Box::pin(async move {
@@ -170,7 +171,8 @@ impl PostgresServer {
             .max_size(connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_TIMEOUT))
-            .create_timeout(Some(POOL_TIMEOUT))
+            // Addresses that do not answer are tried before one that does.
+            .create_timeout(Some(CONNECT_TIMEOUT.saturating_mul(addresses) + POOL_TIMEOUT))
             .post_create(prepare)
             .build()
             .expect("a pool with timeouts has a runtime")

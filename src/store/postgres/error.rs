@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
 use crate::store::{ChangeError, OpenError, RecordError};
@@ -85,7 +85,11 @@ impl From<tokio_postgres::Error> for DatabaseError {
 impl From<PoolError> for DatabaseError {
     fn from(error: PoolError) -> Self {
         // Others may hold all connections: this is no outage.
-        if matches!(error, PoolError::Timeout(_)) { Self::Locked } else { Self::Away(with_causes(&error)) }
+        if matches!(error, PoolError::Timeout(TimeoutType::Wait)) {
+            Self::Locked
+        } else {
+            Self::Away(with_causes(&error))
+        }
     }
 }
 

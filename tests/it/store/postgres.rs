@@ -1,6 +1,7 @@
 //! The store on PostgreSQL: the contract that redb fulfils too, lost connections, a stopped server.
 
 use std::collections::BTreeSet;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -271,6 +272,21 @@ fn a_server_that_does_not_answer_fails_calls_in_time_and_is_used_again_when_it_d
     let before = billed(&store);
     apply(&store, bill(2)).expect("it answers");
     assert_eq!(billed(&store), before + 2);
+}
+
+#[test]
+fn an_address_that_does_not_answer_leads_to_the_next_one() {
+    let Some(database) = Postgres::create() else { return };
+    // As a machine that disappeared: the queue of connections is full, so further ones are neither accepted nor refused.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    rustix::net::listen(&silent, 0).expect("a shorter queue");
+    let address = silent.local_addr().expect("it is bound");
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok();
+    let _queued: Vec<_> = std::iter::from_fn(connect).collect();
+    let url = Some(database.url.replace("@", &format!("@{address},")).into());
+    let server = PostgresServer::configured(&StoreConfig { url, ca_file: None }).expect("a valid URL");
+    let store = PostgresStore::open(server.expect("one is configured")).expect("the second address answers");
+    apply(&store, account("acme")).expect("a new name");
 }
 
 #[test]
