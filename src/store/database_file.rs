@@ -149,7 +149,7 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     sync_dir(folder).map_err(failed)
 }
 
-/// Creates all missing tables, deletes those of earlier schemas and writes the schema, in one transaction.
+/// Creates all missing tables, deletes the tables that only earlier schemas have and writes the schema, in one transaction.
 pub(super) fn create_tables(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
     for table in transaction.list_tables()?.filter(|table| DROPPED.contains(&table.name())) {

@@ -358,8 +358,8 @@ impl Store {
         tokio::join!(clean, refresh);
     }
 
-    /// Drops old usage by key, requests older than 24 hours, idle rates, and claims that ended in a database. Daemons on a database do not exclude
-    /// each other: what one has dropped the next one does not find.
+    /// Drops old usage by key, requests older than 24 hours, idle rates, and ended claims in a database. Daemons on a database do
+    /// not exclude each other: a row that a daemon has dropped is not found by the next.
     pub(super) async fn drop_old(&self, now: UnixSeconds) -> Result<(), ChangeError> {
         match self {
             Self::File(local) => local.drop_idle_rates(),

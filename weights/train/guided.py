@@ -505,7 +505,7 @@ class GuidedRun(Run):
         x = rgb.permute(0, 3, 1, 2).float().div(127.5).sub(1).contiguous(memory_format=torch.channels_last)
         newest = [None] * len(planes)
         for _ in range(int(rng.choice([1, 2, 3], p=[0.6, 0.25, 0.15]))):
-            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=self.a.bf16):
+            with torch.no_grad(), self.autocast():
                 found = torch.sigmoid(self.model(x, torch.from_numpy(planes).float().div(255)).float())[:, 0].numpy()
             for k, now in enumerate(found):
                 if kept[k]:

@@ -167,6 +167,9 @@ class Run:
         with open(self.a.out / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16)
+
     def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor, valid: torch.Tensor, *guide: torch.Tensor) -> dict[str, float]:
         rate = rate_factor(self.progress(), self.step, self.a.warmup)
         for group in self.optimiser.param_groups:
@@ -176,7 +179,7 @@ class Run:
         self.model.train()
         for module in self.eval_modules:
             module.eval()  # normalises by its running statistics
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
+        with self.autocast():
             logits, sides = self.model(x, *guide, sides=True)
         loss, parts = mask_loss(logits.float(), [s.float() for s in sides], target, valid)
         if not math.isfinite(float(loss.detach())):

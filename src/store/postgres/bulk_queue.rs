@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 
 use super::database::{self, Database};
 use super::error::DatabaseError;
-use super::rows::{Parameters, count, execute, json, limit_of, stored};
+use super::rows::{Parameters, count, execute, json, stored};
 use crate::store::OpenError;
 
 /// How long a claim lasts after its last heartbeat.
@@ -282,7 +282,7 @@ impl BulkQueue {
                AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
              RETURNING to_json(r.state)::text";
         let ChunkClaim { run, run_began_us, number, attempt, .. } = claim;
-        let finished = limit_of(report.iter().filter(|&&byte| byte == b'\n').count());
+        let finished = stored(report.iter().filter(|&&byte| byte == b'\n').count() as u64);
         let lease = BULK_LEASE.as_secs_f64();
         let parameters: Parameters<'_> = &[run, number, attempt, &state, &report, &finished, run_began_us, &lease];
         Ok(self.database.read(text, parameters, json).await?.pop())

@@ -40,7 +40,7 @@ pub enum RecordError {
     Trailing(usize),
 }
 
-/// A record that has one version so far. Its second version makes it an enum of its own, with equal bytes.
+/// A record with a single version. A second version needs a separate enum, whose bytes of the first version are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OneVersion<V> {
     /// The version.
