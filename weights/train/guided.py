@@ -28,7 +28,7 @@ from torch import nn
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from compose import Composer, chance, close_box, colour_jitter, crop_box, degrade, to_square
+from compose import Composer, chance, close_box, colour_jitter, crop_box, degrade, on_white, thumbnail, to_square
 from data import MAX_SIDE, masked_pairs, read_mask, read_rgb, resize_to
 from evaluate import load, network_input, predict, score, truths
 from model import ConvBN, FGNet
@@ -42,6 +42,7 @@ WRONG_PIXELS = 30     # a smaller wrong region gets no click in training
 UNCLICKED = 0.03      # of the subject's area: a larger wrong region without a click has no loss in a sample with clicks
 MARGIN = 0.15         # of the longer side of the box of mask and clicks, on each side: the crop when it is used
 WHOLE = 0.6           # of the picture: a larger crop is the whole picture
+WHITE = 0.4           # of the composites, in the place of the mix's: on white the network moves edges that were right, if it saw few
 OWN_LABELS = {"coco_groups"}  # sets whose masks are the network's own: its mask as the mask so far would teach to copy
 
 
@@ -278,6 +279,7 @@ def outline_box(rng, mask: np.ndarray):
 class GuidedComposer(Composer):
     def __init__(self, sources, objects: list[tuple[Path, Path]], object_share: float, masks: list[Path], object_set: str):
         super().__init__(sources)
+        self.mix = {**self.mix, "composite": {**self.mix["composite"], "white": WHITE}}
         self.objects, self.object_share, self.masks, self.object_set = objects, object_share, masks, object_set
 
     def sample(self, rng, size: int):
@@ -286,7 +288,7 @@ class GuidedComposer(Composer):
         if kind < self.object_share:
             draw_sample = self.of_objects
         else:
-            draw_sample = self.of_photo if chance(rng, 0.7) else self.of_composite
+            draw_sample = self.of_photo if chance(rng, 0.65) else self.of_composite
         rgb, mask, valid, so_far, clicks = draw_sample(rng, size)
         planes = np.zeros((3, size, size), np.uint8)
         planes[0] = np.round(np.clip(so_far, 0, 1) * 255)
@@ -294,8 +296,7 @@ class GuidedComposer(Composer):
             draw(planes, at, on_subject)
         if clicks:
             valid = without_unclicked(so_far, mask, valid, planes[1:].any(0))
-        rgb = degrade(rng, colour_jitter(rng, rgb.astype(np.float32), 0.7))
-        return rgb, np.ascontiguousarray(np.round(np.clip(mask, 0, 1) * 255).astype(np.uint8)), valid, planes
+        return degrade(rng, rgb), np.ascontiguousarray(np.round(np.clip(mask, 0, 1) * 255).astype(np.uint8)), valid, planes
 
     def own_mask(self, rng, name: str, stem: str) -> np.ndarray | None:
         """The network's mask of a whole photo, or a coarser one by a smaller picture: on photos that it was trained on its own is too good."""
@@ -345,6 +346,7 @@ class GuidedComposer(Composer):
             planes = [np.ascontiguousarray(plane[:, ::-1]) for plane in planes]
         seen = [((int(size - 1 - cx if mirrored else cx), int(cy)), on) for (cx, cy), on in seen]
         rgb, mask, so_far, void = planes
+        rgb = colour_jitter(rng, rgb.astype(np.float32), 0.7)
         return rgb, mask, np.where(void > 0, 0, 255).astype(np.uint8), so_far, seen
 
     def of_photo(self, rng, size: int):
@@ -376,10 +378,16 @@ class GuidedComposer(Composer):
         mask, start = mask.astype(np.float32) / 255, start.astype(np.float32) / 255
         valid = np.where(valid == 255, 255, 0).astype(np.uint8)
         clicks = self.clicks(rng, mask, valid, start, 0.5 if own else 0.4)
+        rgb = colour_jitter(rng, rgb.astype(np.float32), 0.7)
         return rgb, mask, valid, start, clicks
 
     def of_composite(self, rng, size: int):
-        rgb, mask = (self.scene if chance(rng, 0.3) else lambda r, s: self.composite(r, s, chance(r, 0.2)))(rng, size)
+        near_tone = chance(rng, 0.2)
+        rgb, mask = self.scene(rng, size) if chance(rng, 0.3) else self.composite(rng, size, near_tone)
+        if on_white(rgb, mask) and chance(rng, self.mix["thumbnail"]["share"]):
+            rgb, mask = thumbnail(rng, rgb, mask)
+        else:
+            rgb = colour_jitter(rng, rgb, 0.3 if near_tone else 0.7)
         start = worse(rng, mask) if chance(rng, 0.85) else np.zeros_like(mask)
         kind = rng.random()
         if kind < 0.4:
