@@ -30,7 +30,7 @@ fn main() {
     let keep = arguments.next();
     let tools = Tools::find(&VideoConfig::default()).expect("ffmpeg");
     let shop = Harness::open();
-    let properties = shop.wait(video::probe(&tools, &clip, Tenant::default())).expect("a clip");
+    let properties = shop.wait(video::probe(shop.engine(), Tenant::default(), &tools, &clip)).expect("a clip");
     println!("{} at {:.2} frames/s, {:.2} s", properties.size, properties.rate.per_second(), properties.seconds);
 
     for (name, format) in [("webm", VideoFormat::Webm), ("mov", VideoFormat::Mov), ("mp4", VideoFormat::Mp4)] {

@@ -22,10 +22,8 @@ use tokio::time::timeout_at;
 const PIXELS_PER_UNIT: usize = 1000;
 const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
 
-/// Divides the pixel budget: the quotient is reserved for small pictures.
-const SPARE: usize = 8;
-/// Divides the reserve: a small picture takes at most the quotient.
-const SMALL: usize = 2;
+/// Divides the pixel budget: the quotient is reserved for pictures of at most half of it.
+const RESERVE: usize = 8;
 /// A picture with more pixels is large ([`Slot::is_large`]).
 const LARGE: usize = 16_000_000;
 
@@ -36,12 +34,13 @@ pub struct Admission(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pixels: FairSemaphore,
+    /// Without the reserve.
     max_units: usize,
     /// Units of a picture at least: they bound the number of pictures in work.
     least_units: usize,
-    spare: FairSemaphore,
-    spare_units: usize,
     stopped: watch::Sender<bool>,
+    /// Number of slots, for `Retry-After`, the idle time and the end.
+    slots: watch::Sender<usize>,
     state: Mutex<State>,
 }
 
@@ -49,8 +48,6 @@ struct Shared {
 struct State {
     /// Places that are taken, by tenant.
     places: Shares,
-    /// Number of slots, for `Retry-After` and the idle time.
-    slots: usize,
     /// Moving average of the time that a slot is held.
     mean_duration: Duration,
     last_left: Instant,
@@ -81,7 +78,6 @@ struct Held {
     tenant: Tenant,
     pixels: usize,
     since: Instant,
-    /// Units of the budget or of the reserve.
     _units: Permit,
 }
 
@@ -101,6 +97,7 @@ impl Slot {
 impl Drop for Held {
     fn drop(&mut self) {
         self.admission.state().leave(self.since.elapsed());
+        self.admission.0.slots.send_modify(|slots| *slots -= 1);
         metrics::megapixels_returned(in_megapixels(self.pixels));
     }
 }
@@ -111,7 +108,6 @@ fn in_megapixels(pixels: usize) -> f64 {
 
 impl State {
     fn leave(&mut self, took: Duration) {
-        self.slots -= 1;
         self.last_left = Instant::now();
         self.mean_duration =
             if self.mean_duration.is_zero() { took } else { self.mean_duration.mul_f64(0.9) + took.mul_f64(0.1) };
@@ -131,20 +127,20 @@ impl Admission {
         // For each picture on a worker or in a batch another one is prepared.
         let in_work = 2 * (config.workers() + config.max_batch);
         let units = config.max_megapixels_in_flight as usize * UNITS_PER_MEGAPIXEL;
-        let spare = units / SPARE;
+        // Units of a picture at least: they bound the number of pictures in work.
+        let least_units = (units / in_work).max(1);
+        let reserve = (units / RESERVE).max(least_units).min(units - 1);
         let state = State {
             places: Shares::of(config.max_requests_in_flight, 8, 8),
-            slots: 0,
             mean_duration: Duration::ZERO,
             last_left: Instant::now(),
         };
         Self(Arc::new(Shared {
-            pixels: FairSemaphore::new(units - spare),
-            max_units: units - spare,
-            least_units: (units / in_work).max(1),
-            spare: FairSemaphore::new(spare),
-            spare_units: spare,
+            pixels: FairSemaphore::with_reserve(units - reserve, reserve, (reserve / 2).max(least_units)),
+            max_units: units - reserve,
+            least_units,
             stopped: watch::Sender::new(false),
+            slots: watch::Sender::new(0),
             state: Mutex::new(state),
         }))
     }
@@ -186,43 +182,29 @@ impl Admission {
         let granted = tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => return Err(EngineError::Stopped),
-            granted = timeout_at(deadline.into(), self.units(tenant, units, pixels)) => granted.map_err(|_| {
+            granted = timeout_at(deadline.into(), shared.pixels.acquire(tenant, units)) => granted.map_err(|_| {
                 metrics::queue_dropped(metrics::Dropped::Deadline);
                 EngineError::DeadlineExceeded
             })?,
         };
-        self.state().slots += 1;
+        shared.slots.send_modify(|slots| *slots += 1);
         metrics::megapixels_taken(in_megapixels(pixels));
         let since = Instant::now();
-        Ok(Slot(Arc::new(Held { admission: self.clone(), tenant, pixels, since, _units: granted })))
-    }
-
-    /// Waits for units of the budget; a small picture at the same time for units of the reserve.
-    async fn units(&self, tenant: Tenant, units: usize, pixels: usize) -> Permit {
-        let shared = &*self.0;
-        let of_budget = shared.pixels.acquire(tenant, units);
-        let most = shared.spare_units / SMALL;
-        if pixels > most * PIXELS_PER_UNIT || most == 0 {
-            return of_budget.await;
-        }
-        tokio::select! {
-            biased;
-            permit = of_budget => permit,
-            permit = shared.spare.acquire(tenant, units.min(most)) => permit,
-        }
+        let slot = Slot(Arc::new(Held { admission: self.clone(), tenant, pixels, since, _units: granted }));
+        // `drain` may have seen no slot after the units were granted.
+        if *stopped.borrow() { Err(EngineError::Stopped) } else { Ok(slot) }
     }
 
     /// Time without a slot; `None` while there is one.
     pub(super) fn idle_for(&self) -> Option<Duration> {
-        let state = self.state();
-        (state.slots == 0).then(|| state.last_left.elapsed())
+        (*self.0.slots.borrow() == 0).then(|| self.state().last_left.elapsed())
     }
 
     /// Refuses further slots, and waits until none is held.
     pub(super) async fn drain(&self) {
         self.0.stopped.send_replace(true);
-        drop(self.0.pixels.acquire(Tenant::default(), self.0.max_units).await);
-        drop(self.0.spare.acquire(Tenant::default(), self.0.spare_units).await);
+        // Never closed.
+        let _: Result<_, _> = self.0.slots.subscribe().wait_for(|&slots| slots == 0).await;
     }
 
     /// Locked for a few steps, never across an await.
@@ -347,7 +329,7 @@ mod tests {
         let config = EngineConfig { cpu_workers: 1, max_batch: 1, ..EngineConfig::default() };
         let admission = Admission::new(&config);
         let slots: Vec<_> = (0..20).filter_map(|_| is_ready(&mut slot(&admission, "a", 1000))).collect();
-        assert_eq!(slots.len(), 5, "three of four quarters, and two of the reserve");
+        assert_eq!(slots.len(), 4, "three of the budget, and one of the reserve");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! tenant. The next waiter keeps its turn until its units are free, so that waiters for few units do not overtake a waiter for many
 //! without end.
 //!
+//! A part of the units can be reserved for waiters for few units: they have it while a waiter for many keeps its turn.
+//!
 //! Units cannot be taken back from a tenant. Where tenants share units ([`Shares`]), a tenant that holds its share therefore waits; this
 //! delays no other tenant.
 
@@ -100,8 +102,16 @@ pub struct FairSemaphore(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     shares: Shares,
+    reserve: Reserve,
     /// The tenants with waiters in the order of their turns, each with its waiters, oldest first.
     waiting: VecDeque<(Tenant, VecDeque<Waiter>)>,
+}
+
+/// Units beside the shares, for waiters for at most `most` units.
+#[derive(Debug, Default)]
+struct Reserve {
+    free: usize,
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -116,10 +126,11 @@ pub struct Permit {
     semaphore: FairSemaphore,
     tenant: Tenant,
     units: usize,
+    is_reserved: bool,
 }
 
 impl Permit {
-    /// Adds the units of `other`, of the same tenant.
+    /// Adds the units of `other`, of the same tenant and the same part.
     pub fn add(&mut self, mut other: Self) {
         self.units += std::mem::take(&mut other.units);
     }
@@ -129,7 +140,13 @@ impl Permit {
         let freed = self.units.saturating_sub(units);
         if freed > 0 {
             self.units -= freed;
-            self.semaphore.state().shares.give_back(self.tenant, freed);
+            let mut state = self.semaphore.state();
+            if self.is_reserved {
+                state.reserve.free += freed;
+            } else {
+                state.shares.give_back(self.tenant, freed);
+            }
+            drop(state);
             self.semaphore.serve();
         }
     }
@@ -145,17 +162,23 @@ impl FairSemaphore {
     /// With `units` free.
     #[must_use]
     pub fn new(units: usize) -> Self {
-        Self::of(Shares::of(units, usize::MAX, 0))
+        Self::with_reserve(units, 0, 0)
     }
 
-    fn of(shares: Shares) -> Self {
-        Self(Arc::new(Mutex::new(State { shares, waiting: VecDeque::new() })))
+    /// With `units` free for all, and `reserved` more for those who want at most `most` of them.
+    #[must_use]
+    pub fn with_reserve(units: usize, reserved: usize, most: usize) -> Self {
+        Self::of(Shares::of(units, usize::MAX, 0), Reserve { free: reserved, most })
+    }
+
+    fn of(shares: Shares, reserve: Reserve) -> Self {
+        Self(Arc::new(Mutex::new(State { shares, reserve, waiting: VecDeque::new() })))
     }
 
     /// With `units` free, which tenants share evenly; each tenant is allowed `least`.
     #[must_use]
     pub fn shared(units: usize, least: usize) -> Self {
-        Self::of(Shares::of(units, least, 2))
+        Self::of(Shares::of(units, least, 2), Reserve::default())
     }
 
     /// Waits until `units` are free and it is the turn of `tenant`. Waits for ever for more units than there are. When the
@@ -190,7 +213,7 @@ impl FairSemaphore {
         }
         state.shares.take(tenant, units);
         drop(state);
-        Some(Permit { semaphore: self.clone(), tenant, units })
+        Some(Permit { semaphore: self.clone(), tenant, units, is_reserved: false })
     }
 
     /// Units that are free.
@@ -208,10 +231,10 @@ impl FairSemaphore {
     fn serve(&self) {
         loop {
             let mut state = self.state();
-            let Some((tenant, Waiter { units, permit })) = state.next() else { return };
+            let Some((tenant, Waiter { units, permit }, is_reserved)) = state.next() else { return };
             drop(state);
             // If the waiter has left, the permit is dropped and its units are free again.
-            drop(permit.send(Permit { semaphore: self.clone(), tenant, units }));
+            drop(permit.send(Permit { semaphore: self.clone(), tenant, units, is_reserved }));
         }
     }
 }
@@ -224,22 +247,30 @@ impl State {
         });
     }
 
-    /// Takes the units of the waiter whose turn it is, if they are free: the oldest waiter of the first tenant that may hold more. The
-    /// tenant becomes the last one.
-    fn next(&mut self) -> Option<(Tenant, Waiter)> {
+    /// Takes the units of the next waiter, and whether they are reserved. The turn is of the oldest waiter of the first tenant that may
+    /// hold more, and the tenant becomes the last one. Until its units are free, the others, and at last its own tenant's, have the
+    /// reserve.
+    fn next(&mut self) -> Option<(Tenant, Waiter, bool)> {
         self.forget_closed();
         let may_hold = |(tenant, waiters): &(Tenant, VecDeque<Waiter>)| self.shares.allow(*tenant, waiters[0].units);
-        let at = self.waiting.iter().position(may_hold)?;
-        if self.waiting[at].1[0].units > self.shares.free() {
-            return None;
-        }
+        let turn = self.waiting.iter().position(may_hold)?;
+        let is_reserved = self.waiting[turn].1[0].units > self.shares.free();
+        let most = self.reserve.free.min(self.reserve.most);
+        let small = |at: usize| Some((at, self.waiting[at].1.iter().position(|waiter| waiter.units <= most)?));
+        let mut in_order = (turn + 1..self.waiting.len()).chain(0..=turn);
+        let (at, place) = if is_reserved { in_order.find_map(small)? } else { (turn, 0) };
         let (tenant, mut waiters) = self.waiting.remove(at)?;
-        let next = waiters.pop_front()?;
+        let next = waiters.remove(place)?;
         if !waiters.is_empty() {
-            self.waiting.push_back((tenant, waiters));
+            let to = if is_reserved && at == turn { turn } else { self.waiting.len() };
+            self.waiting.insert(to, (tenant, waiters));
         }
-        self.shares.take(tenant, next.units);
-        Some((tenant, next))
+        if is_reserved {
+            self.reserve.free -= next.units;
+        } else {
+            self.shares.take(tenant, next.units);
+        }
+        Some((tenant, next, is_reserved))
     }
 }
 
@@ -306,6 +337,25 @@ mod tests {
         drop(few);
         let state = semaphore.state();
         assert!(state.shares.free() == 10 && state.waiting.is_empty(), "{state:?}");
+    }
+
+    #[test]
+    fn few_units_are_reserved_while_a_waiter_for_many_keeps_its_turn() {
+        let semaphore = FairSemaphore::with_reserve(8, 4, 2);
+        let mut held = semaphore.acquire(A, 6).now_or_never();
+        let mut many = waiting(&semaphore, A, 8);
+        let mut more = waiting(&semaphore, B, 3);
+        let few = [A, C].map(|tenant| semaphore.acquire(tenant, 2).now_or_never().expect("it is reserved"));
+        let mut late = waiting(&semaphore, C, 2);
+        drop(held.take());
+        let many = many.as_mut().now_or_never().expect("its turn");
+        drop(few);
+        let late = late.as_mut().now_or_never().expect("it is reserved");
+        assert!(more.as_mut().now_or_never().is_none(), "too many for the reserve");
+        drop((many, late));
+        drop(more.as_mut().now_or_never().expect("its turn"));
+        let state = semaphore.state();
+        assert!(state.shares.free() == 8 && state.reserve.free == 4 && state.waiting.is_empty(), "{state:?}");
     }
 
     #[test]

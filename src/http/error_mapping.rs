@@ -184,7 +184,6 @@ impl From<VideoError> for ApiError {
             VideoError::Unsupported(_) => ErrorCode::UnsupportedMediaType,
             VideoError::NoPicture => ErrorCode::NoSubjectDetected,
             VideoError::TooLarge(_) | VideoError::Exhausted(_) => ErrorCode::PayloadTooLarge,
-            VideoError::Busy => return Self::unavailable(&error),
             VideoError::Engine(error) => return error.into(),
             VideoError::Io { .. } | VideoError::Tool(_) => return Self::internal(with_causes(&error)),
         };

@@ -135,7 +135,7 @@ fn work_error(job: &Job, error: &VideoError) -> WorkError {
             tracing::error!(job = job.id, error = with_causes(error), "the disk is full");
             WorkError::no_disk_space()
         }
-        VideoError::Busy | VideoError::Engine(_) | VideoError::Io { .. } | VideoError::Tool(_) => {
+        VideoError::Engine(_) | VideoError::Io { .. } | VideoError::Tool(_) => {
             tracing::error!(job = job.id, error = with_causes(error), "a clip could not be processed");
             internal("the service failed at this clip")
         }

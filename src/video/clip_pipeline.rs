@@ -49,9 +49,7 @@ pub async fn remove(
     recipe: &VideoRecipe,
     progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
-    // Without a time limit: an accepted job does not fail because other clips are being probed.
-    let slot = probe::slot(tenant).await;
-    let mut probed = probe::probe(tools, source, slot).await?;
+    let mut probed = probe::probe(engine, tenant, tools, source, Instant::now() + JOB_TIMEOUT).await?;
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);
     }

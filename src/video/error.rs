@@ -21,9 +21,6 @@ pub enum VideoError {
     /// A job's limit on time, memory or output was reached.
     #[error("a resource limit was reached: {0}")]
     Exhausted(String),
-    /// The time limit passed while other clips were being probed.
-    #[error("too many clips are being checked")]
-    Busy,
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),

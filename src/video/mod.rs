@@ -46,11 +46,11 @@ pub use error::VideoError;
 pub use frame_rate::Rate;
 pub use tools::{ToolMissing, Tools, VideoConfig};
 
-use crate::engine::Tenant;
+use crate::engine::{Engine, Tenant};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Time limit of waiting in [`probe()`]: as long as the runs of ffprobe on a clip of another account may take.
+/// Time limit of waiting for memory in [`probe()`]: as long as the runs of ffprobe on a clip of another account may take.
 const PROBE_QUEUE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The protections against ffmpeg that this system lacks. Starts ffprobe once, confined, without a clip.
@@ -68,11 +68,11 @@ pub async fn missing_confinement(tools: &Tools) -> Result<Vec<&'static str>, Vid
     if exit.status.success() { Ok(missing) } else { Err(exit.failure()) }
 }
 
-/// Reads the properties of a file and checks them against the limits. Accounts take turns, by `tenant`.
+/// Reads the properties of a file and checks them against the limits. ffprobe takes memory in the turn of `tenant`, as a picture does.
 ///
 /// # Errors
 /// See [`VideoError`].
-pub async fn probe(tools: &Tools, file: &Path, tenant: Tenant) -> Result<Clip, VideoError> {
-    let slot = probe::slot_within(tenant, PROBE_QUEUE_TIMEOUT).await?;
-    probe::probe(tools, file, slot).await.map(|probed| probed.clip)
+pub async fn probe(engine: &Engine, tenant: Tenant, tools: &Tools, file: &Path) -> Result<Clip, VideoError> {
+    let deadline = Instant::now() + PROBE_QUEUE_TIMEOUT;
+    probe::probe(engine, tenant, tools, file, deadline).await.map(|probed| probed.clip)
 }

@@ -5,10 +5,9 @@ use super::ffprobe::{self, seconds};
 use super::frame_rate::{MIN_SAMPLING_RATE, Rate};
 use super::input::Source;
 use super::{Clip, MAX_BYTES, Tools, VideoError};
-use crate::engine::{FairSemaphore, Permit, Tenant};
+use crate::engine::{Engine, Tenant};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::Instant;
 use tokio::io::AsyncReadExt;
 
 /// Largest longer and shorter side of a frame.
@@ -18,8 +17,8 @@ const MAX_SECONDS: f64 = 60.0;
 const GRACE_SECONDS: f64 = 0.5;
 /// Maximum frame rate, with the tolerance of averages.
 const MAX_RATE: f64 = 60.5;
-/// Slots of concurrent probes, each with one process; their number bounds the memory. Accounts take turns.
-static PROBE_SLOTS: LazyLock<FairSemaphore> = LazyLock::new(|| FairSemaphore::new(2));
+/// What a probe takes of the megapixels in flight: ffprobe decodes the first frame, in up to 512 MB.
+const MEMORY_IN_PIXELS: usize = 16_000_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
@@ -27,18 +26,15 @@ pub(super) struct Probed {
     pub(super) source: Source,
 }
 
-/// Waits in the turn of `tenant` for a slot to probe one clip.
-pub(super) async fn slot(tenant: Tenant) -> Permit {
-    PROBE_SLOTS.acquire(tenant, 1).await
-}
-
-/// As [`slot`], for at most `limit`. Fails with [`VideoError::Busy`].
-pub(super) async fn slot_within(tenant: Tenant, limit: Duration) -> Result<Permit, VideoError> {
-    tokio::time::timeout(limit, slot(tenant)).await.map_err(|_| VideoError::Busy)
-}
-
-/// Probes `file` in a slot and checks it against the limits.
-pub(super) async fn probe(tools: &Tools, file: &Path, _slot: Permit) -> Result<Probed, VideoError> {
+/// Probes `file` in the turn of `tenant` and checks it against the limits.
+pub(super) async fn probe(
+    engine: &Engine,
+    tenant: Tenant,
+    tools: &Tools,
+    file: &Path,
+    deadline: Instant,
+) -> Result<Probed, VideoError> {
+    let _slot = engine.admit(tenant, MEMORY_IN_PIXELS, deadline).await?;
     let (file, container) = sniff(file).await?;
     let output = ffprobe::run(tools, &file, container).await?;
     let video = output.streams.iter().find(|stream| stream.is("video") && stream.disposition.attached_pic == 0);
@@ -119,24 +115,4 @@ async fn sniff(file: &Path) -> Result<(PathBuf, Container), VideoError> {
     (&mut opened).take(SNIFF_BYTES as u64).read_to_end(&mut head).await.map_err(failed)?;
     let container = Container::detect(&head)?;
     Ok((path, container))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::FutureExt;
-
-    /// Accounts take turns; above the limit a probe is refused as busy. One test: the slots belong to the process.
-    #[tokio::test]
-    async fn two_probes_run_at_once_and_the_next_one_waits() {
-        let [one, other] = ["one", "other"].map(Tenant::of);
-        let held = [slot(one).await, slot(one).await];
-        let busy = slot_within(other, Duration::ZERO).await;
-        assert!(matches!(busy, Err(VideoError::Busy)), "{busy:?}");
-        let mut waiting = [one, one, other].map(|tenant| slot(tenant).boxed());
-        assert!(waiting.iter_mut().all(|slot| slot.as_mut().now_or_never().is_none()), "both are held");
-        drop(held);
-        let placed = waiting.each_mut().map(|slot| slot.as_mut().now_or_never());
-        assert_eq!(placed.each_ref().map(Option::is_some), [true, false, true], "{placed:?}");
-    }
 }

@@ -185,7 +185,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
-    let inspector = Inspector::new(config.video.clone());
+    let inspector = Inspector::new(config.video.clone(), engine.clone());
     if let Err(missing) = inspector.ready().await {
         tracing::warn!(%missing, "clips cannot be processed");
     }

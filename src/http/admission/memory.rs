@@ -1,5 +1,5 @@
-//! The memory of accounts: bytes of uploads, fetched files and finished pictures that are being sent; and slots of clips, which are
-//! written to disk.
+//! The memory of accounts: bytes of uploads, fetched files and finished pictures that are being sent. A clip, which is written to disk as
+//! it arrives, counts as one file of the largest size.
 //!
 //! Half of the bound is for uploads and fetched files, half for finished pictures: a batch that waits for the memory of its replies
 //! holds its uploads, and would wait for itself. Accounts share each half ([`FairSemaphore::shared`]).
@@ -36,10 +36,6 @@ const MAX_FETCHES: usize = 32;
 /// How long a fetch waits for its place: three of the longest fetches.
 const PLACE_WAIT: Duration = Duration::from_secs(30);
 
-/// Clips that are uploaded or fetched at once; a further clip is answered 429. Each has a thread that writes it, and takes up to 200 MB
-/// of disk. An account alone has eight.
-const MAX_CLIPS: usize = 12;
-
 /// Finished pictures of one account that may wait for memory.
 const MAX_WAITING: usize = 4;
 
@@ -57,8 +53,6 @@ struct Shared {
     max_reply: usize,
     /// Bytes of the largest file.
     max_file: usize,
-    /// Slots of clips that are uploaded or fetched.
-    clips: FairSemaphore,
     /// The accounts that are in use.
     accounts: Mutex<HashMap<String, Weak<Account>>>,
 }
@@ -99,8 +93,7 @@ impl Memory {
         let half = bytes / 2;
         let uploads = FairSemaphore::shared((bytes - half).max(max_file), max_file);
         let replies = FairSemaphore::shared(half, max_file);
-        let clips = FairSemaphore::shared(MAX_CLIPS, 1);
-        Self(Arc::new(Shared { uploads, replies, max_reply: half, max_file, clips, accounts: Mutex::default() }))
+        Self(Arc::new(Shared { uploads, replies, max_reply: half, max_file, accounts: Mutex::default() }))
     }
 
     pub(crate) fn of(&self, account: &str) -> AccountMemory {
@@ -139,9 +132,11 @@ impl AccountMemory {
         timeout(PLACE_WAIT, place).await.ok().and_then(Result::ok).ok_or_else(uploads_full_error)
     }
 
-    /// A slot for a clip that is uploaded or fetched, until it is dropped.
-    pub(crate) fn clip_slot(&self) -> Result<Permit> {
-        self.shared.clips.try_acquire(self.account.tenant, 1).ok_or_else(uploads_full_error)
+    /// The share of a clip that is uploaded or fetched, until it is dropped; 429 if there is no room.
+    pub(crate) fn clip(&self) -> Result<Share> {
+        let share = self.share();
+        share.grow(self.max_file())?;
+        Ok(share)
     }
 
     /// 429 if [`MAX_WAITING`] finished pictures of the account wait: another one would be processed in vain.
@@ -284,15 +279,15 @@ mod tests {
     }
 
     #[test]
-    fn one_account_leaves_slots_of_clips_for_others() {
-        let memory = memory_of(MEGABYTE);
-        let slot = |account| memory.of(account).clip_slot();
-        let held: Vec<_> = std::iter::from_fn(|| slot("a").ok()).collect();
+    fn clips_of_one_account_leave_room_for_those_of_others() {
+        let memory = memory_of(240 * MEGABYTE);
+        let clip = |account| memory.of(account).clip();
+        let held: Vec<_> = std::iter::from_fn(|| clip("a").ok()).collect();
         assert_eq!(held.len(), 8);
-        let other = slot("b");
-        assert!(other.is_ok() && slot("c").is_ok() && slot("a").is_err());
+        let other = clip("b");
+        assert!(other.is_ok() && clip("c").is_ok() && clip("a").is_err());
         drop(held);
-        assert!(slot("c").is_ok());
+        assert!(clip("a").is_ok());
     }
 
     #[test]

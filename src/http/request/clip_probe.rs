@@ -1,6 +1,6 @@
 //! The trait by which routes probe an uploaded clip, and its implementation by `video::probe`.
 
-use crate::engine::Tenant;
+use crate::engine::{Engine, Tenant};
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use futures_util::future::BoxFuture;
 use std::path::Path;
@@ -23,6 +23,7 @@ pub trait Inspect: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Inspector {
     config: VideoConfig,
+    engine: Engine,
     tools: OnceCell<Tools>,
     missing_confinement: OnceCell<Vec<&'static str>>,
 }
@@ -30,8 +31,8 @@ pub struct Inspector {
 impl Inspector {
     /// Finds the programs at first use: they may be installed while the daemon runs.
     #[must_use]
-    pub fn new(config: VideoConfig) -> Self {
-        Self { config, tools: OnceCell::new(), missing_confinement: OnceCell::new() }
+    pub fn new(config: VideoConfig, engine: Engine) -> Self {
+        Self { config, engine, tools: OnceCell::new(), missing_confinement: OnceCell::new() }
     }
 
     async fn tools(&self) -> Result<&Tools, ToolMissing> {
@@ -63,7 +64,7 @@ impl Inspect for Inspector {
     fn probe<'a>(&'a self, account: &'a str, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
         Box::pin(async move {
             let tools = self.tools().await.map_err(|missing| VideoError::Tool(missing.to_string()))?;
-            video::probe(tools, file, Tenant::of(account)).await
+            video::probe(&self.engine, Tenant::of(account), tools, file).await
         })
     }
 }

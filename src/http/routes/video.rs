@@ -8,9 +8,8 @@
 
 use crate::account::price::Call;
 use crate::codec::DecodeError;
-use crate::engine::Permit;
 use crate::http::admission::{
-    Caller, MODEL_FIELD, clip_model, is_free, require_clip_model, require_plan, reserve_quota,
+    Caller, MODEL_FIELD, Share, clip_model, is_free, require_clip_model, require_plan, reserve_quota,
 };
 use crate::http::reply::{ApiError, MODEL, Reply, Result};
 use crate::http::request::body::{content_type, require_uncompressed, unsupported};
@@ -54,7 +53,7 @@ enum ClipSource {
 struct Upload {
     incoming: IncomingClip,
     stored: StoredClip,
-    _slot: Permit,
+    _share: Share,
 }
 
 /// Answers 202 with the job.
@@ -160,14 +159,14 @@ async fn read_form(
                 return Err(FieldError::Repeated { param: name }.into());
             }
             require_upload_allowed(state, caller, &fields).await?;
-            let slot = state.memory.of(&caller.account).clip_slot()?;
+            let share = state.memory.of(&caller.account).clip()?;
             if content_length.is_some_and(|length| length > clip_upload::max_body() as u64) {
                 return Err(clip_too_large());
             }
             let most = content_length.unwrap_or(u64::MAX).min(clip_upload::max_clip() as u64);
             let incoming = state.app.jobs.incoming(&caller.account, most).await?;
             let stored = clip_upload::read_part(&mut form, incoming.input()).await?;
-            clip = Some(Upload { incoming, stored, _slot: slot });
+            clip = Some(Upload { incoming, stored, _share: share });
         } else if let Some(field) = VIDEO_FIELDS.iter().find(|field| field.name == name) {
             let value = form::read_value(&mut form, &name).await?;
             fields.push(&name, &value)?;
@@ -205,7 +204,7 @@ fn validate(state: &ApiState, caller: &Caller, context: &RequestContext, fields:
 
 /// Fetches a clip to disk.
 async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Upload> {
-    let slot = state.memory.of(account).clip_slot()?;
+    let share = state.memory.of(account).clip()?;
     let incoming = state.app.jobs.incoming(account, clip_upload::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
     let fetched = state.app.fetcher.fetch_clip(url, clip_upload::max_clip(), file.pieces()).await;
@@ -220,7 +219,7 @@ async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Uploa
     if stored.bytes == 0 {
         return Err(ApiError::from(DecodeError::Empty).param(URL));
     }
-    Ok(Upload { incoming, stored, _slot: slot })
+    Ok(Upload { incoming, stored, _share: share })
 }
 
 /// The error for an unusable clip. The type of a fetched file that is no video is not reported.

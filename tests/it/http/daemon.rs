@@ -424,7 +424,7 @@ impl Inspect for FakeInspector {
                 (Some("sound"), _) => Err(VideoError::NoPicture),
                 (Some("long"), _) => Err(VideoError::TooLarge("the clip has 61 seconds and may have 60".into())),
                 (Some("broken"), _) => Err(VideoError::Tool("ffprobe said something else".into())),
-                (Some("busy"), _) => Err(VideoError::Busy),
+                (Some("busy"), _) => Err(EngineError::DeadlineExceeded.into()),
                 _ => Err(VideoError::Unreadable),
             }
         })

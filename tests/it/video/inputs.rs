@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const TEN: Rate = Rate { frames: 10, seconds: 1 };
 
 async fn probed(file: &Path) -> Result<Clip, VideoError> {
-    video::probe(&tools(), file, Tenant::default()).await
+    video::probe(&engine(), Tenant::default(), &tools(), file).await
 }
 
 fn mp4() -> VideoRecipe {
