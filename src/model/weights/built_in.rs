@@ -39,12 +39,20 @@ impl BuiltIn {
     #[must_use]
     pub const fn bytes(self) -> &'static [u8] {
         match self {
-            Self::Fgnet => include_bytes!("../../../weights/fgnet-384.safetensors"),
-            Self::Upscale(Factor::Two) => include_bytes!("../../../weights/upscale-2.safetensors"),
-            Self::Upscale(Factor::Four) => include_bytes!("../../../weights/upscale-4.safetensors"),
-            Self::Restore => include_bytes!("../../../weights/restore-256.safetensors"),
-            Self::Face => include_bytes!("../../../weights/face-320.safetensors"),
-            Self::Edge => include_bytes!("../../../weights/edge-352.safetensors"),
+            Self::Fgnet => FGNET,
+            Self::Upscale(Factor::Two) => UPSCALE_2,
+            Self::Upscale(Factor::Four) => UPSCALE_4,
+            Self::Restore => RESTORE,
+            Self::Face => FACE,
+            Self::Edge => EDGE,
         }
     }
 }
+
+// Not constants, of which each unit of code that reads one would have a copy.
+static FGNET: &[u8] = include_bytes!("../../../weights/fgnet-384.safetensors");
+static UPSCALE_2: &[u8] = include_bytes!("../../../weights/upscale-2.safetensors");
+static UPSCALE_4: &[u8] = include_bytes!("../../../weights/upscale-4.safetensors");
+static RESTORE: &[u8] = include_bytes!("../../../weights/restore-256.safetensors");
+static FACE: &[u8] = include_bytes!("../../../weights/face-320.safetensors");
+static EDGE: &[u8] = include_bytes!("../../../weights/edge-352.safetensors");
