@@ -367,7 +367,7 @@ soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outsid
 	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_to_which_everything_happens_loses_and_leaks_nothing)
 
 overload: build ## Measure a daemon at three times the rate that it sustains: what it accepts keeps its latency
-	@$(STEP) overload 6 benches/overload $(BIN)
+	@$(STEP) overload 8 benches/overload $(BIN)
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
