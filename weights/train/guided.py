@@ -43,6 +43,7 @@ UNCLICKED = 0.03      # of the subject's area: a larger wrong region without a c
 MARGIN = 0.15         # of the longer side of the box of mask and clicks, on each side: the crop when it is used
 WHOLE = 0.6           # of the picture: a larger crop is the whole picture
 WHITE = 0.4           # of the composites, in the place of the mix's: on white the network moves edges that were right, if it saw few
+SMALL = 0.5           # of the picture: a subject whose box covers less gets a second pass
 OWN_LABELS = {"coco_groups"}  # sets whose masks are the network's own: its mask as the mask so far would teach to copy
 
 
@@ -442,9 +443,7 @@ def better(net: GuidedNet, rgb: np.ndarray, mask: np.ndarray, clicks: list, side
 
 def second_pass(base: FGNet, rgb: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """The plain network again on the subject's box, averaged with the first mask: about what the service does without this network."""
-    x, y, w, h = crop_of(mask, [], 0.12, 0.5)
-    if (w, h) == mask.shape[::-1]:
-        return mask
+    x, y, w, h = crop_of(mask, [], 0.12, SMALL)
     result, window = mask.copy(), np.s_[y : y + h, x : x + w]
     again = cv2.resize(predict(base, np.ascontiguousarray(rgb[window])), (w, h), interpolation=cv2.INTER_LINEAR)
     result[window] = (result[window] + again) / 2
@@ -453,10 +452,11 @@ def second_pass(base: FGNet, rgb: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 def simulated(net: GuidedNet, base: FGNet, rgb: np.ndarray, truth: np.ndarray) -> list[tuple[float, float, float]]:
     """Scores (MAE, IoU, boundary IoU) of the base's mask, its second pass, the guided pass without a click, and after 1 to
-    `MOST_CLICKS` clicks on that."""
+    `MOST_CLICKS` clicks on that. Both passes leave masks of large subjects as they are."""
     start = cv2.resize(predict(base, rgb), truth.shape[::-1], interpolation=cv2.INTER_LINEAR)
-    mask = better(net, rgb, start, [])
-    scores = [score(start, truth), score(second_pass(base, rgb, start), truth), score(mask, truth)]
+    is_small = crop_of(start, [], 0.12, SMALL)[2:] != start.shape[::-1]
+    again, mask = (second_pass(base, rgb, start), better(net, rgb, start, [])) if is_small else (start, start)
+    scores = [score(start, truth), score(again, truth), score(mask, truth)]
     clicks, used = [], np.zeros((3, *truth.shape), np.uint8)
     for _ in range(MOST_CLICKS):
         found = next_click(mask, truth, np.ones_like(truth), used=used[1:].any(0), least=1)

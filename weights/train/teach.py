@@ -66,7 +66,7 @@ class U2Netp:
 
 
 class IsNet:
-    """IS-Net from the file `teach.py isnet` writes: RGB picture in, soft mask of `KEPT_SIDE` out.
+    """IS-Net from the file `teach.py isnet` writes: RGB picture in, soft mask of `MASK_SIDE` out.
 
     Slower than U²-Netp and more accurate. Runs with `openvino`, which uses bfloat16 where the processor has it: 0.56 s a
     picture, 1.03 s without.

@@ -10,6 +10,8 @@ use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Clip, MAX_BYTES, Rate, VideoError};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 const TEN: Rate = Rate { frames: 10, seconds: 1 };
 
@@ -52,6 +54,19 @@ async fn every_container_and_codec_is_read() {
         assert!((clip.seconds - 1.0).abs() < 0.11, "{name}: {} seconds", clip.seconds);
         assert_cut(&source, Size::new(160, 90), 10, (30, 45)).await;
     }
+}
+
+#[tokio::test]
+async fn a_probe_waits_for_memory_as_pictures_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(folder.path(), "a.mp4", &[&boxed((160, 90), "10", 1)], "-c:v mpeg4");
+    let (engine, tools) = (engine(), tools());
+    let soon = Instant::now() + Duration::from_secs(60);
+    let picture = engine.admit(Tenant::default(), 1_000_000_000, soon).await.expect("all is free");
+    let mut probe = Box::pin(video::probe(&engine, Tenant::of("other"), &tools, &source));
+    assert!(timeout(Duration::from_secs(1), &mut probe).await.is_err(), "a picture has all the memory");
+    drop(picture);
+    assert_eq!(probe.await.expect("a clip").rate, TEN);
 }
 
 #[tokio::test]
