@@ -39,7 +39,7 @@ struct Shared {
     /// Units of a picture at least: they bound the number of pictures in work.
     least_units: usize,
     stopped: watch::Sender<bool>,
-    /// Number of slots, for `Retry-After`, the idle time and the end.
+    /// Number of slots, for the idle time and the end.
     slots: watch::Sender<usize>,
     state: Mutex<State>,
 }
