@@ -114,7 +114,7 @@ async fn mask(engine: &Engine, photo: Frame) -> Result<RawMask, Box<dyn Error>> 
         limits: Limits::default(),
     };
     let slot = engine.admit(call.tenant, photo.size().area(), call.deadline).await?;
-    Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
+    Ok(pipeline::segment(engine, &slot, photo, &cut, &std::sync::Arc::default(), &call).await?.mask)
 }
 
 /// The photo, resampled bilinearly to about `pixels`.

@@ -84,7 +84,7 @@ async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, 
         limits: Limits::default(),
     };
     let slot = engine.admit(call.tenant, photo.size().area(), call.deadline).await?;
-    Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
+    Ok(pipeline::segment(engine, &slot, photo, &cut, &std::sync::Arc::default(), &call).await?.mask)
 }
 
 /// The photo with `strength` of its contrast left around its mean colour.

@@ -544,8 +544,8 @@ class SharedFields(TypedDict, total=False):
     network segments this part alone, and everything outside is background.
     """
     point: PointsField | None
-    """A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. Inside the
-    subject it selects that part; outside, it adds the object at that point.
+    """A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. It adds
+    the object at that point to the subject.
     """
     not_point: PointsField | None
     """A pixel of the background, written like `point`. It removes the object at that point and keeps the

@@ -88,12 +88,13 @@ def pictures(binary):
     """The name of each picture, its photo, the fields, and what is drawn."""
     astronaut, cat, coffee = (PHOTOS / name for name in ("astronaut.jpg", "chelsea.png", "coffee.jpg"))
     helmet = [(318, 400), (390, 372), (460, 410), (440, 480), (340, 480), (390, 430)]
-    hint = strokes((512, 512), (255, 26, helmet), (0, 26, [(60, 480), (120, 500)]))
+    hint = strokes((512, 512), (255, 26, helmet), (255, 16, [(430, 60), (440, 200)]))
     cup = ellipses((600, 400), (174, 18, 406, 186), (186, 60, 396, 232))
     band = trimap_of(cutout(binary, cat, []).getchannel("A"), 41)
     yield "box", astronaut, ["box=345,0,475,300"], {"box": (345, 0, 475, 300)}
     yield "point", astronaut, ["point=390,440"], {"points": [(390, 440)]}
-    yield "not_point", coffee, ["not_point=120,240"], {"not_points": [(120, 240)]}
+    yield ("not_point", astronaut, ["not_point=200,330;250,120", "point=430,120"],
+           {"not_points": [(200, 330), (250, 120)], "points": [(430, 120)]})
     yield "hint", astronaut, ["mask_mode=hint"], {"mask": hint}
     yield "replace", coffee, [], {"mask": cup}
     yield "trimap", cat, ["mask_mode=trimap"], {"mask": band}

@@ -4,6 +4,7 @@ use super::exit_code::Failure;
 use crate::codec::{self, Limits, sandbox};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane, Tenant, WeightsInfo};
+use crate::matting::Seeds;
 use crate::model::added::AddedModels;
 use crate::model::device::ActiveDevice;
 use crate::model::weights::architecture::Architecture;
@@ -204,14 +205,14 @@ impl LocalEngine {
         pipeline::run(&self.engine, files, recipe, &self.call()).await
     }
 
-    /// Decodes and segments a picture.
-    pub(super) async fn segment(&self, bytes: Bytes, cut: &Cut) -> Result<Segmentation, Failure> {
+    /// Decodes and segments a picture, with the marks of `seeds`.
+    pub(super) async fn segment(&self, bytes: Bytes, cut: &Cut, seeds: &Arc<Seeds>) -> Result<Segmentation, Failure> {
         let (pool, call) = (self.engine.buffers().clone(), self.call());
         let header = codec::probe(&bytes, &self.limits)?;
         let slot = self.engine.admit(call.tenant, header.size.area(), call.deadline).await?;
         let decode = move || codec::decode(&bytes, &header, &pool);
         let frame = self.engine.cpu_in(&slot, decode).await??;
-        Ok(pipeline::segment(&self.engine, &slot, frame, cut, &call).await?)
+        Ok(pipeline::segment(&self.engine, &slot, frame, cut, seeds, &call).await?)
     }
 
     /// Runs work on the engine's CPU pool.

@@ -1,7 +1,7 @@
 //! A decoded picture: RGBA pixels on the host, and a copy of them on the GPU that segmented it.
 
 use super::geometry::bounds_of;
-use super::{Buffer, Rect, Size, TransferCounter};
+use super::{Buffer, Hints, Rect, Size, TransferCounter};
 #[cfg(feature = "gpu")]
 use super::{DeviceCopy, DeviceSession, device_copy};
 #[cfg(feature = "gpu")]
@@ -22,6 +22,7 @@ const SCANNED: usize = 16 << 10;
 pub struct Frame {
     size: Size,
     pixels: Arc<Buffer>,
+    hints: Option<Arc<Hints>>,
     #[cfg(feature = "gpu")]
     on_device: OnceLock<DeviceCopy>,
 }
@@ -37,9 +38,22 @@ impl Frame {
         Self {
             size,
             pixels: Arc::new(pixels),
+            hints: None,
             #[cfg(feature = "gpu")]
             on_device: OnceLock::new(),
         }
+    }
+
+    /// This picture with hints, for the guided network.
+    #[must_use]
+    pub fn with_hints(self, hints: Hints) -> Self {
+        Self { hints: Some(Arc::new(hints)), ..self }
+    }
+
+    /// The hints for the guided network.
+    #[must_use]
+    pub fn hints(&self) -> Option<&Hints> {
+        self.hints.as_deref()
     }
 
     /// Width and height in pixels.

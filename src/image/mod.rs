@@ -19,6 +19,7 @@ mod encoded;
 mod face;
 mod frame;
 pub mod geometry;
+mod hints;
 mod mask;
 mod matte;
 #[cfg(target_os = "linux")]
@@ -42,6 +43,7 @@ pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use face::Face;
 pub use frame::Frame;
 pub use geometry::{Rect, Size};
+pub use hints::Hints;
 pub(crate) use mask::check_probabilities;
 pub use mask::{InvalidMask, RawMask};
 pub use matte::AlphaMatte;

@@ -31,7 +31,7 @@ pub(super) enum Coverage {
         /// With a high-recall mask: the standard mask.
         standard: Option<RawMask>,
         /// The caller's marks in the window.
-        seeds: Box<Seeds>,
+        seeds: Arc<Seeds>,
         /// The segmented part of the picture: the whole picture, unless the caller gave a box.
         window: Rect,
         /// The pixels of the window, with their copy on a device; `None` if the window is the whole picture.
@@ -71,19 +71,21 @@ pub(super) async fn find(
     };
     let Workers { engine, slot } = *workers;
     if window == Rect::whole(frame.size()) {
-        let Segmentation { frame, mask, standard, uncertainty, took } = segment(engine, slot, frame, cut, call).await?;
-        let coverage = Coverage::Network { mask, standard, seeds: Box::new(seeds), window, crop: None };
+        let seeds = Arc::new(seeds);
+        let Segmentation { frame, mask, standard, uncertainty, took } =
+            segment(engine, slot, frame, cut, &seeds, call).await?;
+        let coverage = Coverage::Network { mask, standard, seeds, window, crop: None };
         return Ok(Found { frame, coverage, uncertainty, took });
     }
     let buffers = engine.buffers().clone();
     let crop = move || {
         let crop = window::cropped(&frame, window, &buffers);
-        (frame, crop, window::seeds_within(seeds, window))
+        (frame, crop, Arc::new(window::seeds_within(seeds, window)))
     };
     let ((frame, crop, seeds), cropping) = workers.run("crop", crop).await?;
     let Segmentation { frame: crop, mask, standard, uncertainty, took } =
-        segment(engine, slot, crop, cut, call).await?;
-    let coverage = Coverage::Network { mask, standard, seeds: Box::new(seeds), window, crop: Some(crop) };
+        segment(engine, slot, crop, cut, &seeds, call).await?;
+    let coverage = Coverage::Network { mask, standard, seeds, window, crop: Some(crop) };
     Ok(Found { frame, coverage, uncertainty, took: cropping + took })
 }
 

@@ -2,12 +2,13 @@
 
 use super::call::Call;
 use super::infer::{infer_high_recall, infer_once};
-use super::refine_pass;
+use super::refine_pass::{self, Pass};
 use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Frame, RawMask, Size};
-use crate::matting;
 use crate::matting::refine::{self, Scope};
+use crate::matting::{self, Seeds};
 use crate::recipe::{Cut, CutEngine, Detect, InferenceMode, Network};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A picture and its mask.
@@ -17,8 +18,8 @@ pub struct Segmentation {
     pub frame: Frame,
     /// Its mask.
     pub mask: RawMask,
-    /// With `detect=high_recall` the standard mask, which the clean-up keeps whole. `None` if `mask` was refined,
-    /// because refinement moves its edge.
+    /// With `detect=high_recall` the standard mask, which the clean-up keeps whole. `None` if `mask` was refined or corrected,
+    /// which moves its edge.
     pub standard: Option<RawMask>,
     /// Uncertainty of the mask, 0 to 1.
     pub uncertainty: f32,
@@ -28,7 +29,8 @@ pub struct Segmentation {
 
 /// Upper bound on the pixels that [`segment()`] holds in addition to a picture of `size`.
 pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
-    refinement(cut).map_or(0, |scope| refine::most_pixels(size, scope))
+    let correction = cut.guidance.overrides_alpha().then_some(Scope::Subject);
+    refinement(cut).or(correction).map_or(0, |scope| refine::most_pixels(size, scope))
 }
 
 /// The parts that are segmented again. A refining engine already includes the parts of an inference mode. Added models
@@ -42,7 +44,7 @@ const fn refinement(cut: &Cut) -> Option<Scope> {
     }
 }
 
-/// Segments `frame` by `cut`.
+/// Segments `frame` by `cut`, and corrects the mask by `seeds`.
 ///
 /// # Errors
 /// See [`Engine::segment`] and [`Engine::cpu`].
@@ -51,9 +53,10 @@ pub async fn segment(
     slot: &Slot,
     frame: Frame,
     cut: &Cut,
+    seeds: &Arc<Seeds>,
     call: &Call,
 ) -> Result<Segmentation, EngineError> {
-    let (frame, mask, standard, took) = match cut.detect {
+    let (mut frame, mut mask, mut standard, mut took) = match cut.detect {
         Detect::Standard => {
             let (frame, mask, took) = infer_once(engine, slot, frame, &cut.network, call).await?;
             (frame, mask, None, took)
@@ -64,9 +67,10 @@ pub async fn segment(
         }
     };
     let uncertainty = matting::uncertainty(&mask);
-    let Some(scope) = refinement(cut) else {
-        return Ok(Segmentation { frame, mask, standard, uncertainty, took });
-    };
-    let (frame, mask, refining) = refine_pass::refine(engine, slot, frame, mask, scope, call).await?;
-    Ok(Segmentation { frame, mask, standard: None, uncertainty, took: took + refining })
+    let (refinement, correction) = (refinement(cut).map(Pass::Refine), (!seeds.is_empty()).then_some(Pass::Correct));
+    for pass in [refinement, correction].into_iter().flatten() {
+        let refined = refine_pass::refine(engine, slot, frame, mask, seeds, pass, call).await?;
+        (frame, mask, standard, took) = (refined.0, refined.1, None, took + refined.2);
+    }
+    Ok(Segmentation { frame, mask, standard, uncertainty, took })
 }

@@ -43,7 +43,7 @@ fields! {
         mask_mode: MaskMode = None;
         /// Box around the subject, as left, top, right and bottom in pixels or percent of the upright picture. The network segments this part alone, and everything outside is background.
         area as "box": Area = None;
-        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. Inside the subject it selects that part; outside, it adds the object at that point.
+        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. It adds the object at that point to the subject.
         point: Points = None;
         /// A pixel of the background, written like `point`. It removes the object at that point and keeps the subject.
         not_point: Points = None;

@@ -23,14 +23,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from model import FGNet, average, load_weights
+from model import average, load_weights, network_of
 from weights_file import write
 
-METADATA = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "licence": "MIT OR Apache-2.0"}
+METADATA = {"input_side": "384", "licence": "MIT OR Apache-2.0"}
 
 
 def folded(state: dict[str, torch.Tensor], temperature: float = 1.0) -> dict[str, torch.Tensor]:
-    model = FGNet().eval()
+    model = network_of(state)
     model.load(state)
     with torch.no_grad():
         model.head.weight /= temperature
@@ -68,7 +68,8 @@ def main() -> None:
         with safe_open(str(a.like), "pt") as f:
             missing = METADATA.keys() - (f.metadata() or {}).keys()
         print(f"{len(tensors)} tensors as in {a.like.name}", f"; it lacks {sorted(missing)}" if missing else "")
-    write(a.out, tensors, {**METADATA, "version": a.version})
+    architecture = "guided" if "join4.weight" in tensors else "fgnet"
+    write(a.out, tensors, {**METADATA, "name": f"{architecture}-384", "architecture": architecture, "version": a.version})
     if a.unfolded:
         save_file({k: (v.half() if v.ndim > 1 else v).contiguous() for k, v in state.items()}, str(a.unfolded))
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())

@@ -24,14 +24,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-from torch import nn
-import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
 from compose import Composer, chance, close_box, colour_jitter, crop_box, degrade, on_white, thumbnail, to_square
 from data import MAX_SIDE, masked_pairs, read_mask, read_rgb, resize_to
 from evaluate import load, network_input, predict, score, truths
-from model import ConvBN, FGNet
+from model import FGNet, GuidedNet
 from train import Run, arguments
 from voc_scenes import classes_of
 
@@ -45,28 +43,6 @@ WHOLE = 0.6           # of the picture: a larger crop is the whole picture
 WHITE = 0.4           # of the composites, in the place of the mix's: on white the network moves edges that were right, if it saw few
 SMALL = 0.5           # of the picture: a subject whose box covers less gets a second pass
 OWN_LABELS = {"coco_groups"}  # sets whose masks are the network's own: its mask as the mask so far would teach to copy
-
-
-class GuidedNet(FGNet):
-    """In: RGB as fgnet, and three planes in 0..1 of the same size: mask so far, clicks on the subject, clicks on the background."""
-
-    def __init__(self):
-        super().__init__()
-        self.guide4 = nn.Sequential(ConvBN(48, 48, act="relu"), ConvBN(48, 48, 3, act="relu"))  # planes of 4 × 4 pixels as channels
-        self.guide2 = ConvBN(12, 16, act="relu")                                                # of 2 × 2 pixels
-        self.join4, self.join2 = nn.Conv2d(48, 24, 1), nn.Conv2d(16, 16, 1)
-        for join in (self.join4, self.join2):
-            nn.init.zeros_(join.weight)
-            nn.init.zeros_(join.bias)
-
-    def forward(self, x, guide, sides=False):
-        joined = self.join4(self.guide4(F.pixel_unshuffle(guide, 4)))
-        f1, *deeper = self.enc(x, joined)
-        return self.decode([f1 + self.join2(self.guide2(F.pixel_unshuffle(guide, 2))), *deeper], sides)
-
-    def load(self, state, strict=True):
-        own = {k: v for k, v in self.state_dict().items() if k.startswith(("guide", "join"))}
-        return super().load({**own, **state}, strict)
 
 
 # ---------------------------------------------------------------------------------------------- clicks

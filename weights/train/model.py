@@ -206,6 +206,33 @@ class FGNet(nn.Module):
         return self.load_state_dict({**attention, **state}, strict)
 
 
+class GuidedNet(FGNet):
+    """In: RGB as fgnet, and three planes in 0..1 of the same size: mask so far, clicks on the subject, clicks on the background."""
+
+    def __init__(self):
+        super().__init__()
+        self.guide4 = nn.Sequential(ConvBN(48, 48, act="relu"), ConvBN(48, 48, 3, act="relu"))  # planes of 4 × 4 pixels as channels
+        self.guide2 = ConvBN(12, 16, act="relu")                                                # of 2 × 2 pixels
+        self.join4, self.join2 = nn.Conv2d(48, 24, 1), nn.Conv2d(16, 16, 1)
+        for join in (self.join4, self.join2):
+            nn.init.zeros_(join.weight)
+            nn.init.zeros_(join.bias)
+
+    def forward(self, x, guide, sides=False):
+        joined = self.join4(self.guide4(F.pixel_unshuffle(guide, 4)))
+        f1, *deeper = self.enc(x, joined)
+        return self.decode([f1 + self.join2(self.guide2(F.pixel_unshuffle(guide, 2))), *deeper], sides)
+
+    def load(self, state, strict=True):
+        own = {k: v for k, v in self.state_dict().items() if k.startswith(("guide", "join"))}
+        return super().load({**own, **state}, strict)
+
+
+def network_of(state: dict[str, torch.Tensor]) -> FGNet:
+    """The network to which weights belong, in evaluation mode, without its weights."""
+    return (GuidedNet() if "join4.weight" in state else FGNet()).eval()
+
+
 def load_weights(path) -> dict[str, torch.Tensor]:
     """The unfolded weights of a .safetensors file or of a checkpoint (its average), in single precision."""
     if str(path).endswith(".safetensors"):

@@ -136,8 +136,8 @@ export interface SharedFields {
    */
   box?: BoxField | undefined;
   /**
-   * A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. Inside the subject
-   * it selects that part; outside, it adds the object at that point.
+   * A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. It adds the object
+   * at that point to the subject.
    */
   point?: PointsField | undefined;
   /** A pixel of the background, written like `point`. It removes the object at that point and keeps the subject. */

@@ -16,8 +16,10 @@ use crate::matting::{self, Guide, Method, Options, Seeds};
 use crate::pipeline::Segmentation;
 use crate::recipe::Cut;
 use crate::telemetry::with_causes;
+use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Pictures processed concurrently; scoring takes as long as the network.
 const JOBS: usize = 4;
@@ -108,11 +110,51 @@ async fn evaluate_picture(
     clicks: u8,
     cell: Option<Size>,
 ) -> Result<(Evaluated, Option<Cells>), Failure> {
-    let image = tokio::fs::read(&picture.image).await?;
+    let image = Bytes::from(tokio::fs::read(&picture.image).await?);
     let truth = tokio::fs::read(&picture.truth).await?;
-    let segmentation = engine.segment(image.into(), cut).await?;
+    let segmentation = engine.segment(image.clone(), cut, &Arc::default()).await?;
     let (options, limits) = (cut.matting_of(segmentation.mask.edge()), *engine.limits());
-    engine.cpu(move || score(picture, segmentation, &options, &truth, &limits, clicks, cell)).await?
+    let scored = move || score(picture, segmentation, &options, &truth, &limits, cell);
+    let Scored { mut evaluated, cells, mut coverage, truth } = engine.cpu(scored).await??;
+    let (truth, mut seeds) = (Arc::new(truth), Arc::new(Seeds::default()));
+    for _ in 0..clicks {
+        let (marked, right) = (Arc::clone(&seeds), Arc::clone(&truth));
+        let click = move || {
+            let mut seeds = Seeds::clone(&marked);
+            let is_clicked = clicks::click(&coverage, &right.coverage, right.width, &mut seeds);
+            (coverage, is_clicked.then_some(seeds))
+        };
+        let clicked;
+        (coverage, clicked) = engine.cpu(click).await?;
+        if let Some(clicked) = clicked {
+            seeds = Arc::new(clicked);
+            let Segmentation { frame, mask, standard, .. } = engine.segment(image.clone(), cut, &seeds).await?;
+            let seeds = Arc::clone(&seeds);
+            let matted = move || {
+                let guide = Guide::Network { mask: &mask, standard: standard.as_ref(), seeds: &seeds };
+                channel(&cut_out(frame, guide, &options), 3)
+            };
+            coverage = engine.cpu(matted).await?;
+        }
+        evaluated.clicks.push(compare(&coverage, &truth.coverage, truth.width, &truth.reference));
+    }
+    Ok((evaluated, cells))
+}
+
+/// The ground truth of a picture.
+struct Truth {
+    coverage: Vec<u8>,
+    width: usize,
+    reference: Reference,
+}
+
+/// The scores of a picture without clicks, and what the clicks start from.
+struct Scored {
+    evaluated: Evaluated,
+    cells: Option<Cells>,
+    /// Coverage of the matte.
+    coverage: Vec<u8>,
+    truth: Truth,
 }
 
 fn score(
@@ -121,9 +163,8 @@ fn score(
     options: &Options,
     truth: &[u8],
     limits: &Limits,
-    clicks: u8,
     cell: Option<Size>,
-) -> Result<(Evaluated, Option<Cells>), Failure> {
+) -> Result<Scored, Failure> {
     let Segmentation { frame, mask, standard, uncertainty, .. } = segmentation;
     // The ground truth is coverage, which has no colour profile.
     let header = Header { applies_profile: false, ..codec::probe(truth, limits)? };
@@ -132,34 +173,26 @@ fn score(
     if truth_frame.size() != size {
         return Err(format!("the picture is {size}, its mask {}", truth_frame.size()).into());
     }
-    let truth = channel(&truth_frame, 0);
-    let width = size.width as usize;
-    let none = Options { method: Method::None, ..Options::default() };
-    let reference = Reference::of(&truth, width);
-    let scores = |coverage: &[u8]| compare(coverage, &truth, width, &reference);
-    let of_truth = scores(&truth);
+    let (coverage, width) = (channel(&truth_frame, 0), size.width as usize);
+    let truth = Truth { reference: Reference::of(&coverage, width), coverage, width };
+    let scores = |coverage: &[u8]| compare(coverage, &truth.coverage, width, &truth.reference);
     let raw = scores(upsampled(mask.values(), mask.size(), &frame).coverage());
-    let marked = |frame: Frame, seeds: &Seeds, options: &Options| {
-        cut_out(frame, Guide::Network { mask: &mask, standard: standard.as_ref(), seeds }, options)
+    let none = Options { method: Method::None, ..Options::default() };
+    let seeds = Seeds::default();
+    let unmarked = |frame: Frame, options: &Options| {
+        cut_out(frame, Guide::Network { mask: &mask, standard: standard.as_ref(), seeds: &seeds }, options)
     };
-    let mut seeds = Seeds::default();
-    let clean = scores(&channel(&marked(frame.clone(), &seeds, &none), 3));
+    let clean = scores(&channel(&unmarked(frame.clone(), &none), 3));
     let photo = cell.map(|cell| fit_to_cell(frame.clone(), cell)).transpose()?;
-    let cutout = marked(frame.clone(), &seeds, options);
-    let mut coverage = channel(&cutout, 3);
-    let matte = scores(&coverage);
-    let mut after_clicks = Vec::new();
-    for _ in 0..clicks {
-        if clicks::click(&coverage, &truth, width, &mut seeds) {
-            coverage = channel(&marked(frame.clone(), &seeds, options), 3);
-        }
-        after_clicks.push(scores(&coverage));
-    }
+    let cutout = unmarked(frame.clone(), options);
+    let coverage = channel(&cutout, 3);
+    let (matte, of_truth) = (scores(&coverage), scores(&truth.coverage));
     let cells = cell.zip(photo).map(|(cell, photo)| {
         Ok::<_, Failure>(Cells { photo, truth: fit_to_cell(truth_frame, cell)?, cutout: fit_to_cell(cutout, cell)? })
     });
     let cells = cells.transpose()?;
-    Ok((Evaluated { picture, uncertainty, truth: of_truth, raw, mask: clean, matte, clicks: after_clicks }, cells))
+    let evaluated = Evaluated { picture, uncertainty, truth: of_truth, raw, mask: clean, matte, clicks: Vec::new() };
+    Ok(Scored { evaluated, cells, coverage, truth })
 }
 
 /// The cutout; fully transparent when there is no subject, which scores as the worst result.

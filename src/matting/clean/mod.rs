@@ -10,8 +10,7 @@
 //! half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady, "Multilabel Random Walker Image
 //! Segmentation Using Prior Models", CVPR 2005). The likelihoods come from two colour histograms of the picture
 //! (`color_histograms`); the weights fall with the colour step between two cells (`linear_system`). Then components
-//! without a certain cell are merged into their surroundings (`component_rules`), and the caller's points relabel the
-//! cells around them (`points`). Cells at an edge between the labels keep the mask's value for matting (`soft_edge`);
+//! without a certain cell are merged into their surroundings (`component_rules`). Cells at an edge between the labels keep the mask's value for matting (`soft_edge`);
 //! every other cell becomes 0 or 1.
 //!
 //! Grids finer than `FINEST_SIDE` are labelled on a coarser one: finer colours are no more reliable, and take time.
@@ -21,7 +20,6 @@ mod clean_mask;
 mod color_histograms;
 mod component_rules;
 mod linear_system;
-mod points;
 mod random_walker;
 mod seed_cells;
 mod seeds;
@@ -33,6 +31,7 @@ mod tests;
 
 pub use clean_mask::CleanMask;
 pub(super) use component_rules::clear_uncertain_parts;
+pub(super) use seed_cells::{cell_at, span};
 pub use seeds::Seeds;
 
 use super::error::{NoSubject, check_area};
@@ -66,14 +65,9 @@ pub struct CleanParams {
 /// [`NoSubject`] when less than a ten-thousandth of the grid is subject.
 pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) -> Result<CleanMask, NoSubject> {
     labelled(mask, |workspace| {
-        seed_cells::mark_strokes(workspace, seeds);
+        seed_cells::mark(workspace, frame.size(), seeds);
         random_walker::label(workspace, frame, params);
         component_rules::apply(workspace, params.opaque);
-        if !(seeds.subject.is_empty() && seeds.background.is_empty()) {
-            seed_cells::mark_points(workspace, frame, seeds);
-            // After the points: what they add can have holes, such as reflections.
-            component_rules::apply(workspace, params.opaque);
-        }
     })
 }
 

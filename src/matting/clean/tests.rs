@@ -251,46 +251,15 @@ fn with(seeds: &Seeds) -> CleanMask {
 }
 
 #[test]
-fn a_point_on_a_part_selects_it() {
-    let seeds = Seeds { subject: vec![[240, 200]], ..Seeds::default() };
-    assert_eq!(wrong(&with(&seeds), 3.0, |x, y| is_in(&APART, x, y)), 0);
-}
-
-#[test]
-fn a_subject_point_outside_the_mask_adds_cells_up_to_steps_of_color() {
-    let seeds = Seeds { subject: vec![[195, 70]], ..Seeds::default() };
-    let expected = |x: f32, y: f32| in_block(x, y) || is_in(&APART, x, y) || is_in(&[180.0..210.0, 50.0..90.0], x, y);
-    assert_eq!(wrong(&with(&seeds), 3.0, expected), 0);
-}
-
-#[test]
-fn a_background_point_removes_cells_up_to_steps_of_color() {
-    let seeds = Seeds { background: vec![[240, 200]], ..Seeds::default() };
-    assert_eq!(wrong(&with(&seeds), 3.0, in_block), 0);
-    let frame = block_and_bar(BLUE, GREEN, RED);
-    let both = mask(384, |x, y| certain(in_both(x, y)));
-    let seeds = Seeds { background: vec![[220, 120]], ..Seeds::default() };
-    let labels = clean(&frame, &both, &seeds, CleanParams::default()).expect("a subject");
-    let values = [(220.0, 120.0), (190.0, 110.0), (240.0, 140.0)].map(|(x, y)| value_at(&labels, x, y));
-    assert_eq!(values, [0.0; 3], "around the point");
-    let values = [(80.0, 60.0), (140.0, 120.0), (100.0, 180.0)].map(|(x, y)| value_at(&labels, x, y));
-    assert_eq!(values, [1.0; 3], "the block stays");
-}
-
-#[test]
-fn a_background_point_removes_only_the_nearer_of_two_joined_objects() {
-    let discs = |x: f32, y: f32| (x - 60.0).hypot(y - 120.0) < 35.0 || (x - 220.0).hypot(y - 120.0) < 25.0;
-    let joined = |x: f32, y: f32| discs(x, y) || is_in(&[60.0..220.0, 117.0..123.0], x, y);
-    let frame = picture(|x, y| if joined(x, y) { BLUE } else { WHITE });
-    let mask = mask(384, |x, y| certain(joined(x, y)));
-    let seeds = Seeds { background: vec![[220, 120]], ..Seeds::default() };
-    let labels = clean(&frame, &mask, &seeds, CleanParams::default()).expect("a subject");
-    assert_eq!(value_at(&labels, 220.0, 120.0), 0.0);
-    assert!([40.0, 60.0, 80.0].iter().all(|&x| value_at(&labels, x, 120.0) > 0.5));
-    let frame = picture(|_, _| BLUE);
-    let corrected = Seeds { subject: vec![[225, 112]], ..seeds };
-    let labels = clean(&frame, &mask, &corrected, CleanParams::default()).expect("a subject");
-    assert!(value_at(&labels, 60.0, 120.0) > 0.5, "a correction selects nothing");
+fn a_point_changes_only_a_disc_that_the_mask_has_wrong() {
+    let right = Seeds { subject: vec![[100, 120]], background: vec![[10, 10]], ..Seeds::default() };
+    assert_eq!(with(&right), with(&Seeds::default()));
+    let seeds = Seeds { subject: vec![[195, 70]], background: vec![[240, 200], [196, 71]], ..Seeds::default() };
+    let labels = with(&seeds);
+    let values = [(195.5, 70.5), (195.5, 68.5), (196.5, 71.5), (195.5, 55.5)].map(|(x, y)| value_at(&labels, x, y));
+    assert_eq!(values, [1.0, 1.0, 0.0, 0.0], "a point beside another one has its cell alone");
+    let values = [(240.0, 200.0), (100.0, 120.0)].map(|(x, y)| value_at(&labels, x, y));
+    assert_eq!(values, [0.0, 1.0]);
 }
 
 #[test]

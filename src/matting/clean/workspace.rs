@@ -61,6 +61,15 @@ impl Workspace {
         (across as f32).hypot(down as f32)
     }
 
+    /// The cells within `radius` cells of `center`.
+    pub(super) fn disc(&self, center: usize, radius: f32) -> impl Iterator<Item = usize> {
+        let (columns, rows) = (self.columns(), self.grid.height as usize);
+        let span = |at: usize, end: usize| at.saturating_sub(radius as usize)..end.min(at + radius as usize + 1);
+        let (down, across) = (span(center / columns, rows), span(center % columns, columns));
+        let cells = down.flat_map(move |row| across.clone().map(move |column| row * columns + column));
+        cells.filter(move |&at| self.away(center, at) <= radius)
+    }
+
     pub(super) const fn columns(&self) -> usize {
         self.grid.width as usize
     }

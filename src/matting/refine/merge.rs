@@ -73,6 +73,18 @@ fn grid(coarse: Size, size: Size, parts: &[(Part, RawMask)]) -> Size {
     )
 }
 
+/// A grid that is never coarser than the grids of `mask` and of the parts, and the values of `mask` on it, without and with the parts' values
+/// in their place.
+pub(super) fn replaced(mask: &RawMask, size: Size, parts: &[(Part, RawMask)]) -> (Size, [Recycled<Vec<f32>>; 2]) {
+    let grid = grid(mask.size(), size, parts);
+    let before = stretched(mask, grid);
+    let mut values = Recycled::copy_of(&before);
+    for part in parts {
+        Placed::new(part, size, grid).each_row(&mut values, grid, |value, new, _| *value = new);
+    }
+    (grid, [before, values])
+}
+
 fn stretched(mask: &RawMask, grid: Size) -> Recycled<Vec<f32>> {
     let from = Upsampled::new(mask.values(), extent(mask.size()), extent(grid));
     let columns = grid.width as usize;

@@ -17,11 +17,9 @@ const OVERLAP: f64 = 0.4;
 #[must_use]
 pub fn plan(mask: &RawMask, size: Size, scope: Scope) -> Vec<Part> {
     let grid = mask.size();
-    // A small component that cleaning will remove would enlarge the subject's box.
-    let mut values = Recycled::copy_of(mask.values());
-    clear_uncertain_parts(&mut values, grid.width as usize);
+    let values = likely(mask);
     let Some(cells) = subject_box(&values, grid) else { return Vec::new() };
-    let subject = padded(cells, grid, size);
+    let subject = padded(cells, grid, size, PADDING);
     let mut parts = Vec::new();
     let has_more_detail = size.width > grid.width || size.height > grid.height;
     let share = cells.size().area() as f64 / grid.area() as f64;
@@ -47,7 +45,7 @@ pub fn most_pixels(size: Size, scope: Scope) -> usize {
     // A reduced crop keeps less than twice `ENOUGH` on its shorter side.
     let reduced = |width: f64, height: f64| f64::min(width * height, 2.0 * f64::from(ENOUGH) * width.max(height));
     let (width, height) = (f64::from(size.width), f64::from(size.height));
-    let subject = f64::min(MOST * width * height, reduced(width, height));
+    let subject = reduced(width, height);
     let tiles = match scope.most_tiles() {
         1 => 0.0,
         most => {
@@ -75,8 +73,15 @@ fn places(first: u32, pixels: u32, count: u32) -> Vec<(u32, u32)> {
     (0..count).map(|at| (start(at), length)).collect()
 }
 
+/// The values of `mask` without small components that cleaning will remove, and that would enlarge the subject's box.
+pub(super) fn likely(mask: &RawMask) -> Recycled<Vec<f32>> {
+    let mut values = Recycled::copy_of(mask.values());
+    clear_uncertain_parts(&mut values, mask.size().width as usize);
+    values
+}
+
 /// Bounds in cells of the likely subject.
-fn subject_box(values: &[f32], grid: Size) -> Option<Rect> {
+pub(super) fn subject_box(values: &[f32], grid: Size) -> Option<Rect> {
     let columns = grid.width as usize;
     let mut bounds: Option<[u32; 4]> = None;
     for (at, _) in values.iter().enumerate().filter(|(_, value)| **value >= 0.5) {
@@ -88,12 +93,12 @@ fn subject_box(values: &[f32], grid: Size) -> Option<Rect> {
     Some(Rect { left, top, width: right - left + 1, height: bottom - top + 1 })
 }
 
-/// The pixels of a box of cells, with [`PADDING`].
-fn padded(cells: Rect, grid: Size, size: Size) -> Rect {
+/// The pixels of a box of cells, with a cell and a `margin` on each side, as a share of its longer side.
+pub(super) fn padded(cells: Rect, grid: Size, size: Size, margin: f64) -> Rect {
     let cell = [f64::from(size.width) / f64::from(grid.width), f64::from(size.height) / f64::from(grid.height)];
     let [left, right] = [cells.left, cells.left + cells.width].map(|edge| f64::from(edge) * cell[0]);
     let [top, bottom] = [cells.top, cells.top + cells.height].map(|edge| f64::from(edge) * cell[1]);
-    let padding = PADDING * f64::max(right - left, bottom - top) + f64::max(cell[0], cell[1]);
+    let padding = margin * f64::max(right - left, bottom - top) + f64::max(cell[0], cell[1]);
     let [left, top] = [left, top].map(|edge| (edge - padding).max(0.0) as u32);
     let end = |edge: f64, most: u32| ((edge + padding).ceil() as u32).min(most);
     let (right, bottom) = (end(right, size.width), end(bottom, size.height));

@@ -4,16 +4,18 @@
 //! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, self-attention at stride 32,
 //! and a light feature-pyramid decoder of depthwise-separable residuals.
 //!
-//! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Output: f32 `[N, S, S]`, probability of subject, and the means
+//! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32; for the guided network also the [`Hints`]. Output: f32 `[N, S, S]`, probability of subject, and the means
 //! of the deepest tap's channels.
 
 use backdrop_kernels::conv::Activation;
 use backdrop_kernels::conv::gpu::{Dense, Residual, attention, global_average};
 use burn::tensor::activation::{relu, sigmoid};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 
 use super::layers::{InvertedResidual, Loader, Separable, pixel_shuffled};
+use crate::image::Hints;
 use crate::model::weights::Weights;
+use crate::model::weights::architecture::Architecture;
 use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, HEADS, TAPS};
 
 /// The network on a device.
@@ -38,6 +40,40 @@ pub struct BurnNet {
     lat1: Dense,
     d1: Dense,
     head: Dense,
+    /// Of the guided network.
+    guide: Option<Guide>,
+}
+
+/// The layers that add the hints to the encoder's features at 1/4 and, for the decoder, at 1/2 of the input's side.
+#[derive(Debug)]
+struct Guide {
+    coarse: [Dense; 2],
+    fine: Dense,
+    join_coarse: Dense,
+    join_fine: Dense,
+}
+
+/// The hints of a batch of N pictures as the channels of squares: f32 `[N, S / 4, S / 4, 48]`, and `[N, S / 2, S / 2, 12]`.
+#[derive(Clone, Debug)]
+pub struct Squares {
+    coarse: Tensor<4>,
+    fine: Tensor<4>,
+}
+
+impl Squares {
+    /// Uploads the hints of a batch, of one side.
+    #[must_use]
+    pub fn of(hints: &[&Hints], device: &Device) -> Self {
+        let squares = |size: usize| {
+            let side = hints.first().map_or(0, |hints| hints.side());
+            let each = Hints::PLANES * side * side;
+            let mut values = vec![0.0; hints.len() * each];
+            hints.iter().zip(values.chunks_exact_mut(each)).for_each(|(one, values)| one.write_squares(size, values));
+            let extents = [hints.len(), side / size, side / size, Hints::PLANES * size * size];
+            Tensor::from_data(TensorData::new(values, extents), device)
+        };
+        Self { coarse: squares(4), fine: squares(2) }
+    }
 }
 
 /// The results for a batch of N pictures.
@@ -79,16 +115,33 @@ impl BurnNet {
             lat1: load.dense("lat1.conv", 1, Activation::Relu),
             d1: load.dense("d1.conv", 1, Activation::Relu),
             head: load.dense("head", 1, Activation::Linear),
+            guide: (weights.card().network.architecture() == Architecture::Guided).then(|| Guide {
+                coarse: ["guide4.0.conv", "guide4.1.conv"].map(|name| load.dense(name, 1, Activation::Relu)),
+                fine: load.dense("guide2.conv", 1, Activation::Relu),
+                join_coarse: load.dense("join4", 1, Activation::Linear),
+                join_fine: load.dense("join2", 1, Activation::Linear),
+            }),
         }
     }
 
-    /// `input`: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32.
+    /// `input`: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32; with hints for the guided network.
+    ///
+    /// # Panics
+    /// When hints are absent or superfluous.
     #[must_use]
-    pub fn forward(&self, input: Tensor<4>) -> Prediction {
+    pub fn forward(&self, input: Tensor<4>, hints: Option<Squares>) -> Prediction {
+        assert_eq!(hints.is_some(), self.guide.is_some(), "hints are for the guided network");
+        let guide = self.guide.as_ref().zip(hints);
         let mut x = self.stem.run(input, Residual::None);
         let mut taps = Vec::with_capacity(TAPS.len());
         for (index, block) in self.blocks.iter().enumerate() {
             x = block.forward(x);
+            if index == TAPS[1]
+                && let Some((guide, hints)) = &guide
+            {
+                let run = |hints, convolution: &Dense| convolution.run(hints, Residual::None);
+                x = guide.join_coarse.run(guide.coarse.iter().fold(hints.coarse.clone(), run), Residual::Same(x));
+            }
             if TAPS.contains(&index) {
                 taps.push(x.clone());
             }
@@ -105,6 +158,10 @@ impl BurnNet {
         let p3 = self.top3.run(p3, Residual::None);
         let p2 = self.lat2.run(f2, Residual::Upsampled(p3));
         let p2 = self.d2.iter().fold(p2, |x, convolution| convolution.run(x, Residual::None));
+        let f1 = match guide {
+            Some((guide, hints)) => guide.join_fine.run(guide.fine.run(hints.fine, Residual::None), Residual::Same(f1)),
+            None => f1,
+        };
         let p2 = pixel_shuffled(self.up2.run(p2, Residual::None), 2);
         let p1 = self.d1.run(self.lat1.run(f1, Residual::Same(p2)), Residual::None);
         let masks = sigmoid(pixel_shuffled(self.head.run(p1, Residual::None), 2)).squeeze_dim::<3>(3);

@@ -7,6 +7,6 @@ mod restore;
 mod upscale;
 
 pub use face::BurnFace;
-pub use fgnet::{BurnNet, Prediction};
+pub use fgnet::{BurnNet, Prediction, Squares};
 pub use restore::BurnRestore;
 pub use upscale::BurnUpscale;

@@ -1,6 +1,6 @@
 //! Segmentation on the CPU: resamples each picture and runs the network, with the pictures of a batch in parallel.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::cpu::model_input;
@@ -11,17 +11,52 @@ use super::edge_classifier::EdgeClassifier;
 use super::fgnet_cpu::{Arena, FgNet};
 use super::{Precision, SegmentError, Segmenter};
 use crate::image::{Frame, RawMask, Size};
-use crate::model::weights::{Weights, WeightsError};
+use crate::model::weights::architecture::Architecture;
+use crate::model::weights::{BuiltIn, Weights, WeightsError};
 
-/// The segmentation network on the CPU kernels. Parallel work runs on the calling thread's rayon pool.
+/// The segmentation network on the CPU kernels, and the guided one for pictures with hints. Parallel work runs on the calling
+/// thread's rayon pool.
 #[derive(Debug)]
 pub struct CpuSegmenter {
-    network: FgNet,
+    network: Packed,
+    /// Packed for the first picture with hints.
+    guided: OnceLock<Packed>,
     classifier: Option<EdgeClassifier>,
     model: String,
     isa: Isa,
+}
+
+/// A network with its working memory.
+#[derive(Debug)]
+struct Packed {
+    network: FgNet,
     /// Unused working memory: at most one per picture that was processed simultaneously, one while the daemon is idle.
     arenas: Mutex<Vec<Arena>>,
+}
+
+impl Packed {
+    fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
+        Ok(Self { network: FgNet::new(weights, isa)?, arenas: Mutex::default() })
+    }
+
+    /// The mask of `frame`, and what `read` finds in the memory of the run.
+    fn run<T>(&self, frame: &Frame, read: impl FnOnce(&Arena) -> T) -> Result<(RawMask, T), SegmentError> {
+        let idle = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut arena = idle.unwrap_or_else(|| self.network.arena());
+        let side = self.network.side();
+        let Size { width, height } = frame.size();
+        model_input(frame.pixels(), width as usize, height as usize, side, 1, arena.input_mut());
+        let mut values = Recycled::<Vec<f32>>::for_overwrite(side * side);
+        self.network.run(&mut arena, frame.hints(), &mut values);
+        let found = read(&arena);
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        let side = u32::try_from(side).expect("weights files state a side of at most 2048");
+        Ok((RawMask::new(Size::new(side, side), values)?, found))
+    }
+
+    fn free_idle_memory(&mut self) {
+        self.arenas.get_mut().unwrap_or_else(PoisonError::into_inner).truncate(1);
+    }
 }
 
 impl CpuSegmenter {
@@ -33,23 +68,20 @@ impl CpuSegmenter {
     /// # Panics
     /// When this machine lacks `isa`.
     pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
+        weights.card().require(Architecture::Fgnet)?;
         let model = Precision::of_isa(isa).of(&weights.model());
-        let (network, classifier) = (FgNet::new(weights, isa)?, EdgeClassifier::of(weights));
-        Ok(Self { network, classifier, model, isa, arenas: Mutex::default() })
+        let (network, classifier) = (Packed::new(weights, isa)?, EdgeClassifier::of(weights));
+        Ok(Self { network, guided: OnceLock::new(), classifier, model, isa })
     }
 
     fn segment_one(&self, frame: &Frame) -> Result<RawMask, SegmentError> {
-        let idle = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut arena = idle.unwrap_or_else(|| self.network.arena());
-        let side = self.network.side();
-        let Size { width, height } = frame.size();
-        model_input(frame.pixels(), width as usize, height as usize, side, 1, arena.input_mut());
-        let mut values = Recycled::<Vec<f32>>::for_overwrite(side * side);
-        self.network.run(&mut arena, &mut values);
-        let edge = self.classifier.as_ref().map(|classifier| classifier.kinds(arena.features()));
-        self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
-        let side = u32::try_from(side).expect("weights files state a side of at most 2048");
-        Ok(RawMask::new(Size::new(side, side), values)?.with_edge(edge))
+        if frame.hints().is_some() {
+            let pack = || Packed::new(&Weights::built_in(BuiltIn::Guided), self.isa).expect("a test packs them");
+            return Ok(self.guided.get_or_init(pack).run(frame, |_| ())?.0);
+        }
+        let kinds = |arena: &Arena| self.classifier.as_ref().map(|classifier| classifier.kinds(arena.features()));
+        let (mask, edge) = self.network.run(frame, kinds)?;
+        Ok(mask.with_edge(edge))
     }
 }
 
@@ -73,7 +105,10 @@ impl Segmenter for CpuSegmenter {
     }
 
     fn free_idle_memory(&mut self) {
-        self.arenas.get_mut().unwrap_or_else(PoisonError::into_inner).truncate(1);
+        self.network.free_idle_memory();
+        if let Some(guided) = self.guided.get_mut() {
+            guided.free_idle_memory();
+        }
     }
 }
 
@@ -96,10 +131,10 @@ mod tests {
         let frame = picture();
         let mut segmenter = CpuSegmenter::new(&Weights::embedded(), Isa::detect()).expect("the embedded weights");
         segmenter.segment(&[&frame]).expect("the CPU computes");
-        let another = segmenter.network.arena();
-        segmenter.arenas.get_mut().expect("no panic").push(another);
+        let another = segmenter.network.network.arena();
+        segmenter.network.arenas.get_mut().expect("no panic").push(another);
         segmenter.free_idle_memory();
-        assert_eq!(segmenter.arenas.get_mut().expect("no panic").len(), 1);
+        assert_eq!(segmenter.network.arenas.get_mut().expect("no panic").len(), 1);
     }
 
     #[test]

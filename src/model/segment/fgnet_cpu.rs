@@ -9,7 +9,10 @@ use backdrop_kernels::conv::{
     ShuffledPair, add_channels_relu, global_average,
 };
 
+use super::guide_cpu::{Guide, GuidePlanes};
+use crate::image::Hints;
 use crate::model::pack::Packer;
+use crate::model::weights::architecture::Architecture;
 use crate::model::weights::architecture::edge::FEATURES;
 use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, HEADS, STEM, TAPS};
 use crate::model::weights::{Weights, WeightsError};
@@ -37,6 +40,8 @@ pub(super) struct FgNet {
     shuffle1: ShuffledPair,
     refine1: Dense,
     head: Head,
+    /// Of the guided network.
+    guide: Option<Guide>,
 }
 
 /// All activations of one picture; reused.
@@ -65,6 +70,7 @@ pub(super) struct Arena {
     scale2: Vec<Plane>,
     sum1: Plane,
     refined1: Plane,
+    guide: Option<GuidePlanes>,
 }
 
 /// Reads the convolutions, whose names end in `.conv` as in training.
@@ -144,6 +150,9 @@ impl FgNet {
             ),
             refine1: pack.dense("d1", 3, 1, Activation::Relu)?,
             head: Head::new(isa, head_channels, head),
+            guide: (weights.card().network.architecture() == Architecture::Guided)
+                .then(|| Guide::new(pack.0))
+                .transpose()?,
         })
     }
 
@@ -183,17 +192,25 @@ impl FgNet {
             scale2: [1, 1, 0].into_iter().map(|pad| plane(4, c2, pad)).collect(),
             sum1: plane(2, c1, 1),
             refined1: plane(2, c1, 1),
+            guide: self.guide.as_ref().map(|guide| guide.planes(side)),
         }
     }
 
-    /// Runs the network on the arena's input. `mask`: side × side values, 0..=1.
+    /// Runs the network on the arena's input, the guided network with its hints. `mask`: side × side values, 0..=1.
     ///
     /// # Panics
-    /// When the arena is for another network or `mask` has another length.
-    pub(super) fn run(&self, arena: &mut Arena, mask: &mut [f32]) {
+    /// When the arena is for another network, `mask` or hints have another extent, or hints are absent or superfluous.
+    pub(super) fn run(&self, arena: &mut Arena, hints: Option<&Hints>, mask: &mut [f32]) {
+        assert_eq!(hints.is_some(), self.guide.is_some(), "hints are for the guided network");
+        let mut guide = self.guide.as_ref().zip(arena.guide.as_mut()).zip(hints);
         for (index, block) in self.encoder.iter().enumerate() {
             let (before, after) = arena.encoder.split_at_mut(index);
             block.run(before.last().unwrap_or(&arena.input), &mut arena.expanded, &mut after[0]);
+            if index == TAPS[1]
+                && let Some(((guide, planes), hints)) = &mut guide
+            {
+                guide.join_coarse(hints, planes, &mut after[0]);
+            }
         }
         let features = TAPS.map(|tap| &arena.encoder[tap]);
         global_average(features[4], &mut arena.features);
@@ -222,7 +239,11 @@ impl FgNet {
             convolution.run(&before[index], Residual::None, &mut after[0]);
         }
 
-        self.shuffle1.run(last(&arena.scale2), features[0], &mut arena.sum1);
+        let fine = match guide {
+            Some(((guide, planes), hints)) => guide.joined_fine(hints, planes, features[0]),
+            None => features[0],
+        };
+        self.shuffle1.run(last(&arena.scale2), fine, &mut arena.sum1);
         self.refine1.run(&arena.sum1, Residual::None, &mut arena.refined1);
         self.head.run(&arena.refined1, mask);
     }

@@ -3,7 +3,7 @@
 //! The uploaded pictures stay with their frames, for matting.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::device::download;
@@ -14,11 +14,11 @@ use burn::tensor::Tensor;
 
 use super::edge_classifier::EdgeClassifier;
 use super::{CpuSegmenter, SegmentError, Segmenter};
-use crate::image::{Buffer, DeviceSession, Frame, RawMask, Size, Transferred};
-use crate::model::burn_net::{BurnNet, Prediction};
+use crate::image::{Buffer, DeviceSession, Frame, Hints, RawMask, Size, Transferred};
+use crate::model::burn_net::{BurnNet, Prediction, Squares};
 use crate::model::device::Adapter;
-use crate::model::weights::Weights;
 use crate::model::weights::architecture::edge::FEATURES;
+use crate::model::weights::{BuiltIn, Weights};
 
 /// Batch sizes that are compiled at start-up. Other batches are padded, so that nothing is compiled under load.
 const BATCH_SIZES: [usize; 4] = [1, 2, 4, 8];
@@ -29,14 +29,29 @@ const TOLERANCE: f32 = 2e-3;
 /// Largest difference to the CPU's probabilities of the kinds of outline that counts as rounding.
 const TOLERANCE_OF_KINDS: f32 = 1e-2;
 
-/// The segmentation network on one adapter.
+/// The segmentation network on one adapter, and the guided one for pictures with hints.
 pub struct GpuSegmenter {
     model: String,
     adapter: Adapter,
     session: DeviceSession,
-    net: Arc<BurnNet>,
+    net: Arc<Network>,
+    /// Loaded for the first picture with hints.
+    guided: Arc<OnceLock<Network>>,
     classifier: Option<EdgeClassifier>,
-    side: usize,
+}
+
+/// A network with the side of its input.
+struct Network {
+    net: BurnNet,
+    side: u32,
+}
+
+impl Network {
+    fn new(weights: &Weights, session: &DeviceSession) -> Result<Self, SegmentError> {
+        let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
+        let side = u32::try_from(side).expect("weights files state a side of at most 2048");
+        Ok(Self { net: BurnNet::new(weights, session.device()), side })
+    }
 }
 
 impl GpuSegmenter {
@@ -50,10 +65,9 @@ impl GpuSegmenter {
         for kernels in [parity::NETWORKS.as_slice(), &parity::MATTING, &parity::COMPOSING] {
             parity::self_test(session.device(), kernels).map_err(|error| failed_test(adapter, &error))?;
         }
-        let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
-        let net = Arc::new(BurnNet::new(weights, session.device()));
-        let classifier = EdgeClassifier::of(weights);
-        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), session, net, classifier, side };
+        let net = Arc::new(Network::new(weights, &session)?);
+        let (model, classifier) = (weights.model(), EdgeClassifier::of(weights));
+        let mut segmenter = Self { model, adapter: adapter.clone(), session, net, guided: Arc::default(), classifier };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)
     }
@@ -104,33 +118,56 @@ impl Segmenter for GpuSegmenter {
         if frames.iter().any(|frame| frame.size().area() == 0) {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
-        let mut segmented = Vec::with_capacity(frames.len());
         if self.session.is_lost() {
             return Err(SegmentError::Unusable(format!("{} is lost", self.adapter)));
         }
-        for batch in frames.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
-            // Clones, because a call keeps them after its timeout.
-            let pictures: Vec<Frame> = batch.iter().map(|&frame| frame.clone()).collect();
-            let (net, session, side) = (Arc::clone(&self.net), self.session.clone(), self.side);
-            let run = move || {
-                let copies: Vec<_> = pictures.iter().map(|picture| picture.copied_to(&session)).collect();
-                let inputs = copies.iter().map(|copy| model_input(copy.words(), side)).collect();
-                outputs(&net, inputs, side).map(|outputs| (outputs, copies))
-            };
-            let (outputs, copies) = self.session.call(run).map_err(|error| match error {
-                CallError::Late(_) => SegmentError::Unusable(format!("{}: {error}", self.adapter)),
-                CallError::Panicked(_) => SegmentError::Device(error.to_string()),
-            })??;
-            segmented.extend(outputs);
-            for (frame, copy) in batch.iter().zip(copies) {
-                copy.count(Transferred { up: 0, down: ((self.side * self.side + FEATURES) * size_of::<f32>()) as u64 });
-                frame.keep_on_device(copy);
+        let mut masks: Vec<Option<RawMask>> = frames.iter().map(|_| None).collect();
+        for is_guided in [false, true] {
+            let own: Vec<usize> = (0..frames.len()).filter(|&at| frames[at].hints().is_some() == is_guided).collect();
+            for batch in own.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
+                let pictures: Vec<&Frame> = batch.iter().map(|&at| frames[at]).collect();
+                let found = self.run(&pictures, is_guided)?;
+                batch.iter().zip(found).for_each(|(&at, mask)| masks[at] = Some(mask));
             }
         }
-        let side = u32::try_from(self.side).expect("the network's side fits in 32 bits");
-        let classified = segmented.into_iter().map(|Output { mask, features }| {
-            let edge = self.classifier.as_ref().map(|classifier| classifier.kinds(&features));
-            Ok(RawMask::new(Size::new(side, side), mask)?.with_edge(edge))
+        Ok(masks.into_iter().flatten().collect())
+    }
+}
+
+impl GpuSegmenter {
+    /// The masks of a batch, of which all or none of the pictures have hints.
+    fn run(&self, batch: &[&Frame], is_guided: bool) -> Result<Vec<RawMask>, SegmentError> {
+        // Clones, because a call keeps them after its timeout.
+        let pictures: Vec<Frame> = batch.iter().map(|&frame| frame.clone()).collect();
+        let (plain, guided, session) = (Arc::clone(&self.net), Arc::clone(&self.guided), self.session.clone());
+        let run = move || {
+            let network = if is_guided {
+                guided.get_or_init(|| {
+                    Network::new(&Weights::built_in(BuiltIn::Guided), &session)
+                        .expect("weights of a segmentation network")
+                })
+            } else {
+                &*plain
+            };
+            let copies: Vec<_> = pictures.iter().map(|picture| picture.copied_to(&session)).collect();
+            let side = network.side as usize;
+            let inputs = copies.iter().map(|copy| model_input(copy.words(), side)).collect();
+            let hints: Vec<&Hints> = pictures.iter().filter_map(Frame::hints).collect();
+            outputs(&network.net, inputs, &hints, side).map(|outputs| (outputs, copies, network.side))
+        };
+        let (outputs, copies, side) = self.session.call(run).map_err(|error| match error {
+            CallError::Late(_) => SegmentError::Unusable(format!("{}: {error}", self.adapter)),
+            CallError::Panicked(_) => SegmentError::Device(error.to_string()),
+        })??;
+        let size = Size::new(side, side);
+        for (frame, copy) in batch.iter().zip(copies) {
+            copy.count(Transferred { up: 0, down: ((size.area() + FEATURES) * size_of::<f32>()) as u64 });
+            frame.keep_on_device(copy);
+        }
+        let classifier = self.classifier.as_ref().filter(|_| !is_guided);
+        let classified = outputs.into_iter().map(|Output { mask, features }| {
+            let edge = classifier.map(|classifier| classifier.kinds(&features));
+            Ok(RawMask::new(size, mask)?.with_edge(edge))
         });
         classified.collect()
     }
@@ -156,13 +193,24 @@ struct Output {
     features: Vec<f32>,
 }
 
-/// The outputs for `inputs` (f32 `[side, side, 3]` each), in order.
-fn outputs(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<Output>, SegmentError> {
+/// The outputs for `inputs` (f32 `[side, side, 3]` each), in order; for the guided network with the hints of each.
+fn outputs(
+    net: &BurnNet,
+    mut inputs: Vec<Tensor<3>>,
+    hints: &[&Hints],
+    side: usize,
+) -> Result<Vec<Output>, SegmentError> {
     let count = inputs.len();
     let Some(last) = inputs.last().cloned() else { return Ok(Vec::new()) };
     let size = BATCH_SIZES.into_iter().find(|&size| size >= count).unwrap_or(count);
+    let device = last.device();
     inputs.resize(size, last);
-    let Prediction { masks, features } = net.forward(Tensor::stack::<4>(inputs, 0));
+    let mut hints = hints.to_vec();
+    let squares = hints.last().copied().map(|last| {
+        hints.resize(size, last);
+        Squares::of(&hints, &device)
+    });
+    let Prediction { masks, features } = net.forward(Tensor::stack::<4>(inputs, 0), squares);
     // Concatenated on the device, for a single download.
     let rows = Tensor::cat(vec![masks.flatten::<2>(1, 2), features], 1);
     let data = download(rows).map_err(SegmentError::Device)?;
@@ -198,8 +246,13 @@ fn test_picture() -> Frame {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fgnet_cpu::FgNet;
     use super::*;
+    use crate::image::Rect;
     use crate::model::device::test_adapter::device;
+    use crate::model::weights::Card;
+    use crate::model::weights::architecture;
+    use backdrop_kernels::model_input::cpu::model_input as cpu_input;
     use burn::tensor::{Device, TensorData};
 
     const SIDE: usize = 64;
@@ -215,10 +268,10 @@ mod tests {
         let net = BurnNet::new(&Weights::embedded(), &device);
         let shades = [0.3, 0.6, 0.9];
         let together =
-            outputs(&net, shades.map(|shade| input(shade, &device)).into(), SIDE).expect("the device computes");
+            outputs(&net, shades.map(|shade| input(shade, &device)).into(), &[], SIDE).expect("the device computes");
         assert_eq!(together.len(), shades.len());
         for (output, shade) in together.iter().zip(shades) {
-            let alone = outputs(&net, vec![input(shade, &device)], SIDE).expect("the device computes").remove(0);
+            let alone = outputs(&net, vec![input(shade, &device)], &[], SIDE).expect("the device computes").remove(0);
             parity::compare(&alone.mask, &output.mask, 1e-5).expect("the same mask");
             parity::compare(&alone.features, &output.features, 1e-4).expect("the same features");
         }
@@ -227,6 +280,30 @@ mod tests {
             differ(|output| &output.mask) && differ(|output| &output.features),
             "the pictures give the same output"
         );
+    }
+
+    #[test]
+    fn the_guided_network_agrees_with_the_cpu() {
+        let Some(device) = device() else { return };
+        let weights = Weights::built_in(BuiltIn::Guided);
+        let card = Card { network: architecture::Network::Guided { input_side: SIDE }, ..weights.card().clone() };
+        let (weights, frame) = (weights.with_card(card), test_picture());
+        let mut hints = Hints::new(SIDE as u32, |x, y| if x < y { 1.0 } else { 0.0 });
+        hints.mark(Hints::MARKS[0], Rect { left: 40, top: 8, width: 9, height: 9 }, |_, _| true);
+        let cpu = FgNet::new(&weights, Isa::detect()).expect("complete weights");
+        let (mut arena, mut expected) = (cpu.arena(), vec![0.0; SIDE * SIDE]);
+        let Size { width, height } = frame.size();
+        cpu_input(frame.pixels(), width as usize, height as usize, SIDE, 1, arena.input_mut());
+        let inputs = || vec![model_input(frame.uploaded(&device), SIDE)];
+        let net = BurnNet::new(&weights, &device);
+        let unmarked = Hints::new(SIDE as u32, |_, _| 0.0);
+        for hints in [&hints, &unmarked] {
+            cpu.run(&mut arena, Some(hints), &mut expected);
+            let actual = outputs(&net, inputs(), &[hints], SIDE).expect("the device computes").remove(0);
+            parity::compare(&expected, &actual.mask, TOLERANCE).expect("the CPU's mask");
+        }
+        let other = outputs(&net, inputs(), &[&hints], SIDE).expect("the device computes").remove(0);
+        assert!(parity::compare(&expected, &other.mask, 0.05).is_err(), "the hints change nothing");
     }
 
     #[test]

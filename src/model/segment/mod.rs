@@ -5,6 +5,7 @@ mod edge_classifier;
 mod fgnet_cpu;
 #[cfg(feature = "gpu")]
 mod gpu;
+mod guide_cpu;
 mod precision;
 mod segmenter;
 

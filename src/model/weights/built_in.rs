@@ -7,6 +7,8 @@ use crate::model::Factor;
 pub enum BuiltIn {
     /// Segmentation.
     Fgnet,
+    /// Segmentation by a mask so far and marks.
+    Guided,
     /// Upscaling by this factor.
     Upscale(Factor),
     /// Face restoration.
@@ -19,14 +21,22 @@ pub enum BuiltIn {
 
 impl BuiltIn {
     /// All files, in the order of the manifest.
-    pub const ALL: [Self; 6] =
-        [Self::Fgnet, Self::Upscale(Factor::Two), Self::Upscale(Factor::Four), Self::Restore, Self::Face, Self::Edge];
+    pub const ALL: [Self; 7] = [
+        Self::Fgnet,
+        Self::Guided,
+        Self::Upscale(Factor::Two),
+        Self::Upscale(Factor::Four),
+        Self::Restore,
+        Self::Face,
+        Self::Edge,
+    ];
 
     /// File name in `weights/`.
     #[must_use]
     pub const fn file(self) -> &'static str {
         match self {
             Self::Fgnet => "fgnet-384.safetensors",
+            Self::Guided => "guided-384.safetensors",
             Self::Upscale(Factor::Two) => "upscale-2.safetensors",
             Self::Upscale(Factor::Four) => "upscale-4.safetensors",
             Self::Restore => "restore-256.safetensors",
@@ -40,6 +50,7 @@ impl BuiltIn {
     pub const fn bytes(self) -> &'static [u8] {
         match self {
             Self::Fgnet => FGNET,
+            Self::Guided => GUIDED,
             Self::Upscale(Factor::Two) => UPSCALE_2,
             Self::Upscale(Factor::Four) => UPSCALE_4,
             Self::Restore => RESTORE,
@@ -51,6 +62,7 @@ impl BuiltIn {
 
 // Not constants, of which each unit of code that reads one would have a copy.
 static FGNET: &[u8] = include_bytes!("../../../weights/fgnet-384.safetensors");
+static GUIDED: &[u8] = include_bytes!("../../../weights/guided-384.safetensors");
 static UPSCALE_2: &[u8] = include_bytes!("../../../weights/upscale-2.safetensors");
 static UPSCALE_4: &[u8] = include_bytes!("../../../weights/upscale-4.safetensors");
 static RESTORE: &[u8] = include_bytes!("../../../weights/restore-256.safetensors");

@@ -35,12 +35,10 @@ impl Card {
     /// # Errors
     /// When the weights are for another network.
     pub fn input_side(&self) -> Result<usize, WeightsError> {
-        match self.network {
-            Network::Fgnet { input_side } => Ok(input_side),
-            Network::Upscale { .. } | Network::Restore | Network::Face { .. } | Network::Edge => {
-                Err(self.is_not(Architecture::Fgnet))
-            }
-        }
+        let (Network::Fgnet { input_side } | Network::Guided { input_side }) = self.network else {
+            return Err(self.is_not(Architecture::Fgnet));
+        };
+        Ok(input_side)
     }
 
     /// The factor of an upscaling network.
@@ -48,12 +46,8 @@ impl Card {
     /// # Errors
     /// When the weights are for another network.
     pub fn factor(&self) -> Result<Factor, WeightsError> {
-        match self.network {
-            Network::Upscale { factor } => Ok(factor),
-            Network::Fgnet { .. } | Network::Restore | Network::Face { .. } | Network::Edge => {
-                Err(self.is_not(Architecture::Upscale))
-            }
-        }
+        let Network::Upscale { factor } = self.network else { return Err(self.is_not(Architecture::Upscale)) };
+        Ok(factor)
     }
 
     /// The minimum score of a face, for a face detection network.
@@ -61,12 +55,8 @@ impl Card {
     /// # Errors
     /// When the weights are for another network.
     pub fn threshold(&self) -> Result<f32, WeightsError> {
-        match self.network {
-            Network::Face { threshold } => Ok(threshold),
-            Network::Fgnet { .. } | Network::Upscale { .. } | Network::Restore | Network::Edge => {
-                Err(self.is_not(Architecture::Face))
-            }
-        }
+        let Network::Face { threshold } = self.network else { return Err(self.is_not(Architecture::Face)) };
+        Ok(threshold)
     }
 
     /// Checks that the weights are for `wanted`.

@@ -81,7 +81,8 @@ fn each_embedded_file_is_of_its_network() {
     for which in BuiltIn::ALL {
         let card = Weights::built_in(which).card().clone();
         let fits = match which {
-            BuiltIn::Fgnet => card.input_side().is_ok(),
+            BuiltIn::Fgnet => card.require(architecture::Architecture::Fgnet).is_ok(),
+            BuiltIn::Guided => card.require(architecture::Architecture::Guided).is_ok(),
             BuiltIn::Upscale(factor) => card.factor().is_ok_and(|found| found == factor),
             BuiltIn::Restore => card.network == Network::Restore,
             BuiltIn::Edge => card.network == Network::Edge,
@@ -104,7 +105,7 @@ fn the_manifest_check_rejects_another_card_and_other_bytes() {
         let other = manifest::Entry { version: "none".to_owned(), ..entry.clone() };
         refused(other.check(which.bytes()).expect_err("another version"), "version");
         let other = match which {
-            BuiltIn::Fgnet => manifest::Entry { input_side: Some(64), ..entry },
+            BuiltIn::Fgnet | BuiltIn::Guided => manifest::Entry { input_side: Some(64), ..entry },
             BuiltIn::Upscale(_) => manifest::Entry { factor: None, ..entry },
             BuiltIn::Restore | BuiltIn::Edge => manifest::Entry { factor: Some(2), ..entry },
             BuiltIn::Face => manifest::Entry { threshold: Some(0.999), ..entry },
@@ -382,7 +383,7 @@ fn a_weights_file_must_carry_a_card_and_the_right_architecture() {
     let error = text("\"architecture\":\"fgnet\"", "\"architecture\":\"other\"");
     assert_eq!(
         error.to_string(),
-        "weights for the network `other`, expected `fgnet`, `upscale`, `restore`, `face`, `edge`"
+        "weights for the network `other`, expected `fgnet`, `guided`, `upscale`, `restore`, `face`, `edge`"
     );
 }
 

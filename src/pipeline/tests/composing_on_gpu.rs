@@ -140,7 +140,7 @@ fn every_fit_of_a_background_agrees_with_the_cpu() {
 
 fn task(frame: Frame, mask: &RawMask, scene: Scene) -> Task {
     let window = Rect::whole(frame.size());
-    let coverage = Coverage::Network { mask: mask.clone(), standard: None, seeds: Box::default(), window, crop: None };
+    let coverage = Coverage::Network { mask: mask.clone(), standard: None, seeds: Arc::default(), window, crop: None };
     let (scene, face) = (Arc::new(scene), PortraitFace::default());
     let composition = Composition { scene, materials: Materials::default(), face };
     let (picture, options) = (Picture::Cutout, Options::default());
@@ -208,7 +208,7 @@ fn a_box_and_a_region_of_a_picture_are_composed_on_the_device_that_has_its_part(
             let mut task = task(frame, &mask, scene());
             task.composition.materials.plate = scene().plate(&whole);
             task.coverage =
-                Coverage::Network { mask: mask.clone(), standard: None, seeds: Box::default(), window, crop };
+                Coverage::Network { mask: mask.clone(), standard: None, seeds: Arc::default(), window, crop };
             Task { region, ..task }
         });
         assert_eq!(expected.subject, actual.subject, "{what}");

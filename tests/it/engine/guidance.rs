@@ -129,6 +129,46 @@ async fn the_network_looks_at_the_box_alone() {
     }
 }
 
+/// A network that finds the left block, and with hints everything that is bright.
+fn guided() -> SegmenterFactory {
+    segmenter::factory_by_frame("guided-1", |frame| {
+        let (size, grid) = (frame.size(), Size::new(64, 64));
+        let is_guided = frame.hints().is_some();
+        segmenter::mask(grid, |x, y| {
+            let bright = frame.pixel(x * size.width / grid.width, y * size.height / grid.height)[0] > 128;
+            if bright && (is_guided || x < grid.width / 2) { 1.0 } else { 0.0 }
+        })
+    })
+}
+
+#[tokio::test]
+async fn points_and_strokes_are_seen_by_the_guided_network_and_only_what_they_touch_changes() {
+    let stroke = |x: u32, y: u32| if (170..180).contains(&x) && (85..95).contains(&y) { 255 } else { 128 };
+    let hint = [("mask_mode", "hint")];
+    type Case<'a> = (&'a [(&'a str, &'a str)], Option<Bytes>, u8);
+    let cases: [Case<'_>; 4] = [
+        (&[], None, 0),
+        (&[("point", "175,90")], None, 255),
+        (&hint, Some(mask(stroke)), 255),
+        // The right block is not touched.
+        (&[("not_point", "10,10")], None, 0),
+    ];
+    for (fields, strokes, right) in cases {
+        let output = run_with(guided(), blocks(), "mask", fields, strokes).await.expect("a subject");
+        let alpha = alpha(&output);
+        assert_eq!([alpha(65, 90), alpha(160, 70)], [255, right], "{fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_picture_with_a_point_has_a_subject_even_where_the_networks_find_none() {
+    for at in ["65,90", "0,0", "239,179"] {
+        let output = run_with(short_sighted(), blocks(), "remove", &[("point", at)], None).await;
+        let subject = output.expect(at).subject.expect("bounds");
+        assert!((1..40).contains(&subject.width) && (1..40).contains(&subject.height), "{at}: {subject}");
+    }
+}
+
 #[tokio::test]
 async fn a_mask_in_place_of_the_networks_decides_what_stays_without_the_network() {
     let (factory, seen) = bright_factory();

@@ -1,7 +1,7 @@
 //! Every CPU path of the network against recorded masks of PyTorch (`tests/reference/fgnet/record.py`).
 
 use crate::support::isa;
-use backdrop::image::{Buffer, EdgeKinds, Frame, RawMask, Size};
+use backdrop::image::{Buffer, EdgeKinds, Frame, Hints, RawMask, Rect, Size};
 use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
@@ -44,15 +44,27 @@ fn scene() -> Frame {
     })
 }
 
+/// `scene` with the hints of `record.py`.
+fn guided() -> Frame {
+    let away = |x: usize, y: usize, [column, row]: [usize; 2]| x.abs_diff(column).pow(2) + y.abs_diff(row).pow(2);
+    let is_body = |x: usize, y: usize| x.abs_diff(200).pow(2) * 4 + y.abs_diff(270).pow(2) < 110 * 110;
+    let mut hints = Hints::new(SIDE, |x, y| if is_body(x, y) { 1.0 } else { 0.0 });
+    for (plane, at) in Hints::MARKS.into_iter().zip([[200, 120], [60, 330]]) {
+        hints.mark(plane, Rect::whole(Size::new(SIDE, SIDE)), |x, y| away(x, y, at) <= 25);
+    }
+    scene().with_hints(hints)
+}
+
 fn recorded(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<2>().0.iter().map(|&value| f32::from(u16::from_le_bytes(value)) / 65535.0).collect()
 }
 
 /// Pictures with PyTorch's masks.
-fn cases() -> [(&'static str, Frame, Vec<f32>); 2] {
+fn cases() -> [(&'static str, Frame, Vec<f32>); 3] {
     [
         ("formula", formula(), recorded(include_bytes!("../../reference/fgnet/formula.u16"))),
         ("scene", scene(), recorded(include_bytes!("../../reference/fgnet/scene.u16"))),
+        ("guided", guided(), recorded(include_bytes!("../../reference/fgnet/guided.u16"))),
     ]
 }
 
@@ -121,8 +133,14 @@ fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
 
 #[test]
 fn a_batch_gives_the_same_masks_as_single_pictures_bit_for_bit() {
-    let frames =
-        [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
+    let frames = [
+        formula(),
+        scene(),
+        frame(33, 500, |x, y| [x * 7, y / 2, 90]),
+        frame(1, 1, |_, _| [9, 9, 9]),
+        guided(),
+        scene(),
+    ];
     for isa in isa::available() {
         let mut together = segmenter(isa);
         let mut alone = segmenter(isa);

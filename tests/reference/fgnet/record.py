@@ -3,7 +3,7 @@
 
     python tests/reference/fgnet/record.py
 
-Needs torch, numpy and safetensors. Reads weights/fgnet-384.safetensors and weights/edge-352.safetensors, runs the networks in
+Needs torch, numpy and safetensors. Reads fgnet-384, guided-384 and edge-352 of weights/, runs the networks in
 float32 on pictures that both languages draw with integers, and writes each mask as 384 x 384 little-endian u16 (probability
 x 65535). Prints the probabilities of the kinds of outline, which the test states.
 `--model FILE` also compares with the training definition of the network (a file with a class FGNet that can fold()).
@@ -37,11 +37,18 @@ def scene():
     return np.clip(rgb + noise[..., None], 0, 255).astype(np.uint8)
 
 
+def hints():
+    """For `scene`: the body is the mask so far; a disc on the head, and a disc on the floor as background."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.int64)
+    body = (x - 200) ** 2 * 4 + (y - 270) ** 2 < 110 ** 2
+    return np.stack([body, (x - 200) ** 2 + (y - 120) ** 2 <= 25, (x - 60) ** 2 + (y - 330) ** 2 <= 25]).astype(np.float32)
+
+
 STAGES = [(1, 16, 1, 1), (6, 24, 3, 2), (6, 48, 3, 2), (6, 88, 4, 2), (6, 120, 4, 1), (6, 208, 5, 2), (6, 352, 1, 1)]
 
 
 @torch.no_grad()
-def network(w, x):
+def network(w, x, guide=None):
     def conv(name, x, stride=1, dilation=1, groups=1, act=None):
         k, b = w[name + '.weight'], w[name + '.bias']
         return (act or (lambda t: t))(F.conv2d(x, k, b, stride, dilation * (k.shape[2] // 2), dilation, groups))
@@ -61,10 +68,15 @@ def network(w, x):
             y = conv(f'{n}.dw.conv', y, s, 1, y.shape[1], F.relu6)
             y = conv(f'{n}.project.conv', y)
             x = x + y if s == 1 and x.shape[1] == channels else y
+            if index == 3 and guide is not None:
+                y = conv('guide4.0.conv', F.pixel_unshuffle(guide, 4), act=F.relu)
+                x = x + conv('join4', conv('guide4.1.conv', y, act=F.relu))
             if index in (0, 3, 6, 14, 20):
                 features.append(x)
             index += 1
     f1, f2, f3, f4, f5 = features
+    if guide is not None:
+        f1 = f1 + conv('join2', conv('guide2.conv', F.pixel_unshuffle(guide, 2), act=F.relu))
     p = conv('in5.conv', f5, act=F.relu)
     p = F.relu(p + conv('gp.conv', F.adaptive_avg_pool2d(p, 1)))
     for i, dilation in enumerate((1, 2, 4)):
@@ -87,8 +99,9 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument('--model', help='file with the training definition of the network, to compare with')
     a = arguments.parse_args()
-    w = {k: torch.from_numpy(v.astype(np.float32)) for k, v in load_file(ROOT / 'weights/fgnet-384.safetensors').items()}
-    kinds = {k: torch.from_numpy(v.astype(np.float32)) for k, v in load_file(ROOT / 'weights/edge-352.safetensors').items()}
+    w, guided, kinds = (
+        {k: torch.from_numpy(v.astype(np.float32)) for k, v in load_file(ROOT / f'weights/{name}.safetensors').items()}
+        for name in ('fgnet-384', 'guided-384', 'edge-352'))
     trained = None
     if a.model:
         spec = importlib.util.spec_from_file_location('model', a.model)
@@ -108,6 +121,10 @@ def main():
         print(name, 'picture sum', int(picture.astype(np.int64).sum()), 'mask mean', mask.mean(), 'min', mask.min(), 'max', mask.max(),
               'uncertain', ((mask > .05) & (mask < .95)).mean())
         np.round(mask * 65535).astype('<u2').tofile(HERE / f'{name}.u16')
+    logits, _ = network(guided, x, torch.from_numpy(hints())[None])
+    mask = torch.sigmoid(logits)[0, 0].numpy().astype(np.float64)
+    print('guided mask mean', mask.mean(), 'head', mask[120, 200], 'floor', mask[330, 60])
+    np.round(mask * 65535).astype('<u2').tofile(HERE / 'guided.u16')
 
 
 main()

@@ -5,6 +5,7 @@
 //! feature-pyramid decoder.
 
 use super::{Block, Convolution};
+use crate::image::Hints;
 
 /// Added to a batch normalisation's variance before the square root.
 pub const BATCH_NORM_EPSILON: f64 = 1e-3;
@@ -115,6 +116,21 @@ pub fn convolutions() -> Vec<Convolution> {
     dense("d1", c1, c1, 3);
     dense("head", c1, 4, 3);
     list
+}
+
+/// The convolutions that add the hints to the features at 1/4 and, for the decoder, at 1/2 of the input's side. Squares of hints are their
+/// input's channels.
+#[must_use]
+pub fn guide() -> Vec<Convolution> {
+    let [fine, coarse] = [4, 16].map(|pixels| Hints::PLANES * pixels);
+    let [at_2, at_4] = [blocks()[TAPS[0]].channels_out, blocks()[TAPS[1]].channels_out];
+    vec![
+        Convolution::new("guide4.0.conv", coarse, coarse, 1),
+        Convolution::new("guide4.1.conv", coarse, coarse, 3),
+        Convolution::new("guide2.conv", fine, 16, 1),
+        Convolution::new("join4", coarse, at_4, 1),
+        Convolution::new("join2", 16, at_2, 1),
+    ]
 }
 
 /// Whether the network can run on a square of this side, which it halves five times.

@@ -19,6 +19,8 @@ use crate::model::Factor;
 pub enum Architecture {
     /// Segmentation: [`fgnet`].
     Fgnet,
+    /// Segmentation by a mask so far and marks: [`fgnet`] with the layers of [`guide`](fgnet::guide).
+    Guided,
     /// Upscaling: [`upscale`].
     Upscale,
     /// Face restoration: [`restore`].
@@ -31,13 +33,14 @@ pub enum Architecture {
 
 impl Architecture {
     /// All architectures.
-    pub const ALL: [Self; 5] = [Self::Fgnet, Self::Upscale, Self::Restore, Self::Face, Self::Edge];
+    pub const ALL: [Self; 6] = [Self::Fgnet, Self::Guided, Self::Upscale, Self::Restore, Self::Face, Self::Edge];
 
     /// Name, as stated in weights files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fgnet => "fgnet",
+            Self::Guided => "guided",
             Self::Upscale => "upscale",
             Self::Restore => "restore",
             Self::Face => "face",
@@ -58,6 +61,11 @@ pub enum Network {
     /// [`Architecture::Fgnet`].
     Fgnet {
         /// Side of the square input in training: a multiple of 32 in 64..=2048.
+        input_side: usize,
+    },
+    /// [`Architecture::Guided`].
+    Guided {
+        /// As that of [`Network::Fgnet`].
         input_side: usize,
     },
     /// [`Architecture::Upscale`].
@@ -87,6 +95,7 @@ impl Network {
     pub const fn architecture(self) -> Architecture {
         match self {
             Self::Fgnet { .. } => Architecture::Fgnet,
+            Self::Guided { .. } => Architecture::Guided,
             Self::Upscale { .. } => Architecture::Upscale,
             Self::Restore => Architecture::Restore,
             Self::Face { .. } => Architecture::Face,
@@ -102,11 +111,13 @@ impl Network {
             let expected = Architecture::ALL.map(Architecture::name).join("`, `");
             return Err(WeightsError::Architecture { found: found.clone(), expected });
         };
+        let input_side = || {
+            let side = field(INPUT_SIDE)?.parse().ok().filter(|side| fgnet::is_input_side(*side));
+            side.ok_or(WeightsError::Metadata(INPUT_SIDE))
+        };
         Ok(match architecture {
-            Architecture::Fgnet => {
-                let side = field(INPUT_SIDE)?.parse().ok().filter(|side| fgnet::is_input_side(*side));
-                Self::Fgnet { input_side: side.ok_or(WeightsError::Metadata(INPUT_SIDE))? }
-            }
+            Architecture::Fgnet => Self::Fgnet { input_side: input_side()? },
+            Architecture::Guided => Self::Guided { input_side: input_side()? },
             Architecture::Upscale => {
                 let factor = field(FACTOR)?;
                 let known = Factor::ALL.into_iter().find(|one| one.get().to_string() == *factor);
@@ -125,7 +136,7 @@ impl Network {
     #[must_use]
     pub fn own_field(self) -> Option<(&'static str, String)> {
         match self {
-            Self::Fgnet { input_side } => Some((INPUT_SIDE, input_side.to_string())),
+            Self::Fgnet { input_side } | Self::Guided { input_side } => Some((INPUT_SIDE, input_side.to_string())),
             Self::Upscale { factor } => Some((FACTOR, factor.get().to_string())),
             Self::Restore | Self::Edge => None,
             Self::Face { threshold } => Some((THRESHOLD, threshold.to_string())),
@@ -137,6 +148,7 @@ impl Network {
     pub fn convolutions(self) -> Vec<Convolution> {
         match self {
             Self::Fgnet { .. } => fgnet::convolutions(),
+            Self::Guided { .. } => [fgnet::convolutions(), fgnet::guide()].concat(),
             Self::Upscale { factor } => upscale::convolutions(factor),
             Self::Restore => restore::convolutions(),
             Self::Face { .. } => face::convolutions(),
