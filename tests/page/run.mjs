@@ -451,6 +451,7 @@ test("an undone mark can be brought back, by buttons and by keys", async (page) 
 test("marks are applied to the photos that have them, where they are taken", async (page) => {
   await open(page, "/remove");
   await add(page, ASTRONAUT, CAT, CUP);
+  await page.uncheck("#auto");
   const select = (at) => page.click(`.strip-grid li:nth-child(${at}) .tile`);
   const paths = posted(page);
   await mark(page);
@@ -473,6 +474,72 @@ test("marks are applied to the photos that have them, where they are taken", asy
   await page.click("[data-act=undo]");
   assert.equal(await title(page), "Start again: 3 photos");
 });
+
+test("marks are previewed on a small copy while photos start by themselves", async (page) => {
+  await open(page, "/remove");
+  const file = join(daemon.folder, "large-cup.jpg");
+  execFileSync("ffmpeg", ["-loglevel", "error", "-y", "-i", CUP, "-vf", "scale=2400:1600", file]);
+  await add(page, file);
+  await page.evaluate(() => {
+    globalThis.forms = [];
+    const send = fetch;
+    globalThis.fetch = async (path, options) => {
+      if (options.body instanceof FormData) {
+        const { width, height } = await createImageBitmap(options.body.get("file"));
+        forms.push({ ...Object.fromEntries(options.body), path, size: [width, height] });
+      }
+      return send(path, options);
+    };
+  });
+  const forms = () => page.evaluate(() => globalThis.forms);
+  /** The share of the editor that is dimmed. */
+  const dimmed = () => page.evaluate(() => {
+    const { data } = document.querySelector("canvas.marks").getContext("2d").getImageData(0, 0, 1600, 1067);
+    return data.filter((value, at) => at % 4 === 3 && value > 100).length / (data.length / 4);
+  });
+  const dims = async (least, most) => { while (!(least <= await dimmed() && await dimmed() <= most)) await page.waitForTimeout(20); };
+  await page.click("[data-mode=mark]");
+  await page.click("[data-tool=not_point]");
+  const editor = await page.$("canvas.marks");
+  const click = (...at) => drag(page, at, at);
+  await dims(0.2, 0.8);
+  const before = await dimmed();
+  // The saucer under the cup.
+  await click(0.2, 0.6);
+  await dims(before + 0.05, 1);
+  const [form] = await forms();
+  const [, left, top] = /not_point=(\d+),(\d+)/.exec(await program(page));
+  const scaled = [left, top].map((value) => Math.floor((value * 1024) / 2400)).join();
+  assert.deepEqual({ ...form, file: null }, { stage: "mask", not_point: scaled, file: null, path: "mask", size: [1024, 683] });
+  // Undo is a change too; the fields of the mask are sent, others are not.
+  await unfold(page);
+  await page.locator("#settings label", { hasText: "high_recall" }).click();
+  await page.locator("#settings label", { hasText: "webp" }).click();
+  await page.click("[data-act=undo]");
+  await dims(0, before + 0.02);
+  assert.deepEqual({ ...(await forms())[1], file: null }, { stage: "mask", detect: "high_recall", file: null, path: "mask", size: [1024, 683] });
+  assert.ok(await editor.evaluate((canvas) => canvas.isConnected), "the editor stays");
+  // A newer change ends the older request.
+  await page.route("**/mask", () => {}, { times: 1 });
+  await click(0.2, 0.6);
+  const [ended] = await Promise.all([page.waitForEvent("requestfailed", LONG), page.click("[data-act=undo]")]);
+  assert.match(ended.url(), /mask$/);
+  // Refusals: what needs another key or plan is shown, 429 is not, nor is it repeated.
+  const refuse = (status, code) => page.route("**/mask", (route) => route.fulfill({ status, headers: { "retry-after": "1" }, json: { error: { code, message: "refused" } } }), { times: 1 });
+  for (const [status, code] of [[429, "rate_limit_exceeded"], [402, "payment_required"]]) {
+    await refuse(status, code);
+    await Promise.all([page.waitForResponse("**/mask", LONG), click(0.3, 0.6)]);
+    assert.equal(await page.textContent("#waiting"), "");
+    if (status === 402) await page.waitForSelector("#problem:has-text('Refused')", LONG);
+    else assert.ok(await page.isHidden("#problem"));
+  }
+  const count = (await forms()).length;
+  await page.uncheck("#auto");
+  await click(0.25, 0.6);
+  await page.check("#auto");
+  await Promise.all([page.waitForResponse("**/mask", LONG), page.click("[data-act=clear]")]);
+  assert.equal((await forms()).length, count + 1, "nothing is sent without consent");
+}, { errors: /402|429/ });
 
 test("a pinch draws nothing", async (page) => {
   await open(page);

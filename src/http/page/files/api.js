@@ -62,27 +62,27 @@ export function uniqueKey() {
 }
 
 /** Repeats a request after each 429, when its `retry-after` is over. */
-async function patiently(send, { signal, onwait = showWait }) {
+async function patiently(send, { signal, onwait = showWait, patience = PATIENCE }) {
   for (let attempt = 0; ; attempt += 1) {
     try {
       return await send();
     } catch (refusal) {
-      if (refusal.status !== 429 || attempt === PATIENCE || !refusal.retryAfter || refusal.retryAfter > 90) throw refusal;
+      if (refusal.status !== 429 || attempt === patience || !refusal.retryAfter || refusal.retryAfter > 90) throw refusal;
       onwait(refusal.retryAfter);
       await wait(refusal.retryAfter * 1000, signal);
     }
   }
 }
 
-/** Sends a request. 429 is waited for and repeated; other refusals are thrown as `Refusal`. */
-export function call(path, { method = "GET", body, json, signal, headers = {}, onwait } = {}) {
+/** Sends a request. After 429 it is repeated, `patience` times at most; other refusals are thrown as `Refusal`. */
+export function call(path, { method = "GET", body, json, signal, headers = {}, onwait, patience } = {}) {
   const sent = { ...(key && authorization(key)), ...headers };
   if (json !== undefined) sent["content-type"] = "application/json";
   return patiently(async () => {
     const reply = await fetch(path.replace(/^\//, ""), { method, headers: sent, body: json === undefined ? body : JSON.stringify(json), signal });
     if (!reply.ok) throw refusalFrom(reply.status, await reply.text(), reply.headers.get("retry-after"));
     return reply;
-  }, { signal, onwait });
+  }, { signal, onwait, patience });
 }
 
 /** The same, for a JSON answer. */

@@ -17,7 +17,8 @@ const MAX_CANVAS = 1600;
 /** What the person chose last, for the next photo. */
 const chosen = { tool: "keep", size: 5 };
 
-/** The editor of a photo. `onchange` runs after each mark. */
+/** The editor of a photo. `onchange` runs after each mark, with a function that takes another tint: a picture with the subject's
+ *  coverage as its alpha. */
 export function editor({ photo, result, modes, onchange }) {
   const scale = Math.min(1, MAX_CANVAS / Math.max(photo.width, photo.height));
   const canvas = h("canvas", {
@@ -28,7 +29,7 @@ export function editor({ photo, result, modes, onchange }) {
   const context = canvas.getContext("2d");
   const image = h("img", { src: photo.url, alt: photo.name, draggable: "false" });
   const about = h("p", { class: "muted small-text" });
-  const tint = result ? new Image() : null;
+  let tint = null;
   let active = null;
   /** The pointer that draws what is active, where no key does. */
   let pointer = null;
@@ -77,7 +78,7 @@ export function editor({ photo, result, modes, onchange }) {
   function changed(text) {
     announce(text);
     update();
-    onchange();
+    onchange((picture) => { tint = picture; paint(); });
   }
 
   const position = (event) => {
@@ -129,7 +130,7 @@ export function editor({ photo, result, modes, onchange }) {
   function paint() {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, canvas.width, canvas.height);
-    if (tint?.complete) paintTint(context, canvas, tint);
+    if (tint) paintTint(context, canvas, tint);
     context.setTransform(scale, 0, 0, scale, 0, 0);
     const pixel = photo.width / (canvas.clientWidth || canvas.width);
     const strokes = [...photo.marks.list(), ...(active ? [active] : [])];
@@ -180,9 +181,10 @@ export function editor({ photo, result, modes, onchange }) {
   }
   update();
   image.decode().then(paint, () => {});
-  if (tint) {
-    tint.src = result.url;
-    tint.decode().then(paint, () => {});
+  if (result) {
+    const picture = new Image();
+    picture.src = result.url;
+    picture.decode().then(() => { tint ??= picture; paint(); }, () => {});
   }
 
   const element = h("div", { class: "stage" },

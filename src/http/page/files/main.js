@@ -7,17 +7,19 @@ import { daemon, load } from "./contract.js";
 import { control, isFrequent, isPicture, isTrue, PICTURES } from "./controls.js";
 import { announce, dollars, find, h, marked, save } from "./dom.js";
 import { editor } from "./editor.js";
-import { archive, forEach, forget, missing, readPhoto, send, strip } from "./photos.js";
+import { archive, forEach, forget, missing, preview, readPhoto, send, strip } from "./photos.js";
 import { Presets, presetsPanel } from "./presets.js";
 import { requestPanel } from "./request.js";
 import { isAligned, viewer } from "./viewer.js";
 
 const SAMPLES = [["astronaut.jpg", "An astronaut beside a model of the shuttle"], ["cat.jpg", "A cat"], ["cup.jpg", "A cup of coffee"]];
+/** Fields that change the mask before matting. */
+const MASK_FIELDS = ["detect", "engine", "segmentation_model", "keep_alpha"];
 
 const page = {
   /** `endpoint` is one of the contract or a purpose; `own`, the last one of the contract. */
   contract: null, endpoint: null, own: null, form: null, forms: new Map(), request: null, presets: new Presets(),
-  photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, running: null, pending: [],
+  photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, running: null, pending: [], preview: null,
 };
 
 async function begin() {
@@ -189,6 +191,9 @@ function presetValues() {
   return Object.entries(preset?.params ?? {}).filter(([name]) => page.endpoint.names.includes(name) && !cleared.includes(name));
 }
 
+/** The settings as values of a preset. */
+const params = () => Object.fromEntries([...presetValues(), ...settings().fields].filter(([name]) => name !== "preset"));
+
 /** The settings to send, as pairs, files apart; and a text that differs where they do. */
 function settings() {
   const { controls, preset } = page.form;
@@ -241,7 +246,6 @@ function usePreset(preset) {
 
 function drawPresets() {
   const { endpoint, presets, form: { preset } } = page;
-  const params = () => Object.fromEntries([...presetValues(), ...settings().fields].filter(([name]) => name !== "preset"));
   const place = find("presets");
   const wasOpen = place.querySelector("details")?.open ?? false;
   const hadFocus = place.contains(document.activeElement);
@@ -421,6 +425,22 @@ async function runAll(photos) {
   if (next.length && !stop.signal.aborted) await runAll(next);
 }
 
+/** Shows what the marks of the current photo do, if requests may start without a button. `show` takes the new tint. */
+async function runPreview(show) {
+  page.preview?.abort();
+  if (!find("auto").checked || !currentKey()) return;
+  page.preview = new AbortController();
+  const { signal } = page.preview;
+  try {
+    const tint = await preview(page.current, Object.entries(params()).filter(([name]) => MASK_FIELDS.includes(name)), signal);
+    if (!signal.aborted) show(tint);
+  } catch (error) {
+    // Other failures leave the last tint.
+    if ([401, 402, 403].includes(error.status)) report(explain(error));
+  }
+  if (!signal.aborted) await account.refresh().catch(() => {});
+}
+
 // Drawing
 
 function drawRun() {
@@ -490,6 +510,7 @@ function drawStrip() {
 }
 
 function drawStage() {
+  page.preview?.abort();
   const { endpoint, current, editing } = page;
   const state = current.states.get(endpoint);
   const result = current.results.get(endpoint);
@@ -498,7 +519,7 @@ function drawStage() {
     ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", "View", false), mode("mark", ["Mark", h("span", { class: "spare" }, " the subject")], true)) : null;
   if (editing) {
     const under = result?.transparent && isAligned(current, result, endpoint) ? result : null;
-    find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.request.refresh(); drawRun(); } }));
+    find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: (show) => { page.request.refresh(); drawRun(); runPreview(show); } }));
     return;
   }
   const view = viewer({ photo: current, result, endpoint, modes, busy: state?.kind === "busy", message: state?.kind === "failed" ? state.message : null });

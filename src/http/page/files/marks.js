@@ -44,13 +44,14 @@ export class Marks {
     return now.length === marks.length && now.every((mark, at) => mark === marks[at]);
   }
 
-  /** The fields of a request, as pairs; strokes are in `mask`. */
-  fields() {
+  /** The fields of a request, as pairs; strokes are in `mask`. `scale` is the size of the picture sent in sizes of the photo. */
+  fields(scale = 1) {
     const marks = this.list();
     const pairs = [];
     for (const { kind, box, at } of marks) {
-      if (kind === "box") pairs.push(["box", box.join(",")]);
-      if (kind === "point" || kind === "not_point") pairs.push([kind, at.join(",")]);
+      // Rounded so that points lie within the box, and the box within a picture whose sides are rounded up.
+      if (kind === "box") pairs.push(["box", box.map((value, side) => (side < 2 ? Math.floor : Math.ceil)(value * scale)).join(",")]);
+      if (kind === "point" || kind === "not_point") pairs.push([kind, at.map((value) => Math.floor(value * scale)).join(",")]);
     }
     if (this.hasStrokes) pairs.push(["mask_mode", "hint"]);
     return pairs;
@@ -58,12 +59,13 @@ export class Marks {
 
   get hasStrokes() { return this.list().some((mark) => mark.kind === "stroke"); }
 
-  /** The strokes as a PNG of the picture's size: white keeps, black removes, transparent leaves it to the network. */
-  async mask(width, height) {
+  /** The strokes, scaled, as a PNG of the picture's size: white keeps, black removes, transparent leaves it to the network. */
+  async mask(width, height, scale = 1) {
     if (!this.hasStrokes) return null;
     const canvas = document.createElement("canvas");
     Object.assign(canvas, { width, height });
     const context = canvas.getContext("2d");
+    context.scale(scale, scale);
     for (const mark of this.list()) if (mark.kind === "stroke") draw(context, mark, mark.keep ? "#fff" : "#000");
     return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   }

@@ -9,6 +9,8 @@ import { zip } from "./zip.js";
 
 /** Requests of this page that run at once. */
 const AT_ONCE = 2;
+/** Longest side in pixels, and bytes, of a picture that is sent for a preview. */
+const PREVIEW = { side: 1024, bytes: 500_000 };
 
 /** A photo of a file, with its size where the browser can show it, and within the limits of the daemon. */
 export async function readPhoto(file) {
@@ -32,23 +34,54 @@ async function shrink(photo, image) {
   const { file, width, height } = photo;
   let scale = Math.min(1, side / Math.max(width, height), Math.sqrt((megapixels * 1e6) / (width * height)));
   if (scale === 1 && file.size <= most) return;
-  const type = file.type !== "image/jpeg" && (await hasTransparency(image)) ? "image/png" : "image/jpeg";
-  const canvas = document.createElement("canvas");
-  let blob;
-  for (; !blob || blob.size > most; scale *= 0.8) {
-    Object.assign(canvas, { width: Math.floor(width * scale), height: Math.floor(height * scale) });
-    const context = canvas.getContext("2d");
-    context.imageSmoothingQuality = "high";
-    context.drawImage(image, 0, 0, canvas.width, canvas.height);
-    blob = await new Promise((resolve) => canvas.toBlob(resolve, type, 0.92));
+  let copy;
+  for (; !copy || copy.file.size > most; scale *= 0.8) {
+    copy = await resized(file, image, Math.floor(width * scale), Math.floor(height * scale));
     // Too large for this browser: the service says what it takes.
-    if (!blob) return;
+    if (!copy.file) return;
   }
   URL.revokeObjectURL(photo.url);
-  Object.assign(photo, {
-    file: blob, url: URL.createObjectURL(blob), width: canvas.width, height: canvas.height,
-    note: `Made smaller before it is sent: ${canvas.width} × ${canvas.height} in place of ${width} × ${height} pixels. The server takes ${side} pixels a side, ${megapixels} megapixels and ${bytes(most)}.`,
+  Object.assign(photo, copy, {
+    url: URL.createObjectURL(copy.file),
+    note: `Made smaller before it is sent: ${copy.width} × ${copy.height} in place of ${width} × ${height} pixels. The server takes ${side} pixels a side, ${megapixels} megapixels and ${bytes(most)}.`,
   });
+}
+
+/** A copy of another size, as JPEG, or PNG where it has transparency; its `file` is null where the browser cannot make it. */
+async function resized({ type }, image, width, height) {
+  const canvas = h("canvas", { width, height });
+  const context = canvas.getContext("2d");
+  context.imageSmoothingQuality = "high";
+  context.drawImage(image, 0, 0, width, height);
+  const format = type !== "image/jpeg" && (await hasTransparency(image)) ? "image/png" : "image/jpeg";
+  return { width, height, file: await new Promise((resolve) => canvas.toBlob(resolve, format, 0.92)) };
+}
+
+/** The photo as it is sent for a preview: a smaller copy, or the photo where it is small. */
+async function previewCopy(photo) {
+  const { file, url, width, height } = photo;
+  const scale = Math.min(1, PREVIEW.side / Math.max(width, height));
+  if (scale === 1 && file.size <= PREVIEW.bytes) return photo;
+  const image = new Image();
+  image.src = url;
+  await image.decode();
+  return { ...photo, scale, ...(await resized(file, image, Math.ceil(width * scale), Math.ceil(height * scale))) };
+}
+
+/** The mask that the marks give, as the alpha of a canvas, by a request with a small copy of the photo. */
+export async function preview(photo, fields, signal) {
+  photo.copy ??= previewCopy(photo);
+  const body = await formOf(await photo.copy, { takesMarks: true }, { fields: [["stage", "mask"], ...fields], files: [] });
+  const reply = await call("/mask", { method: "POST", body, signal: AbortSignal.any([signal, photo.removal.signal]), patience: 0 });
+  const image = await createImageBitmap(await reply.blob());
+  const { width, height } = image;
+  const canvas = h("canvas", { width, height });
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const pixels = context.getImageData(0, 0, width, height);
+  for (let at = 0; at < pixels.data.length; at += 4) pixels.data[at + 3] = pixels.data[at];
+  context.putImageData(pixels, 0, 0);
+  return canvas;
 }
 
 /** Ends the request of a photo, or prevents it, and frees its memory. */
@@ -63,8 +96,8 @@ async function formOf(photo, endpoint, { fields, files }) {
   const form = new FormData();
   for (const [name, value] of fields) form.append(name, value);
   if (endpoint.takesMarks && photo.shown) {
-    for (const [name, value] of photo.marks.fields()) form.append(name, value);
-    const mask = await photo.marks.mask(photo.width, photo.height);
+    for (const [name, value] of photo.marks.fields(photo.scale)) form.append(name, value);
+    const mask = await photo.marks.mask(photo.width, photo.height, photo.scale);
     if (mask) form.append("mask_file", mask, "strokes.png");
   }
   for (const [name, file] of files) form.append(name, file, file.name);
