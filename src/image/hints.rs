@@ -1,7 +1,5 @@
 //! What the guided network sees beside a picture: the mask so far, and the caller's marks.
 
-use super::Rect;
-
 /// Three square planes of a picture, stretched to the network's input: the mask so far, marks on the subject, and marks on the
 /// background.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +32,13 @@ impl Hints {
         self.side
     }
 
-    /// Marks the pixels of `plane` in `area` at which `is_marked(x, y)`.
-    pub fn mark(&mut self, plane: usize, area: Rect, is_marked: impl Fn(usize, usize) -> bool) {
-        let end = |first: u32, length: u32| ((first + length) as usize).min(self.side);
-        for y in area.top as usize..end(area.top, area.height) {
-            for x in (area.left as usize..end(area.left, area.width)).filter(|&x| is_marked(x, y)) {
-                self.planes[(plane * self.side + y) * self.side + x] = 255;
+    /// Marks a disc in `plane` around column and row `center`, as far as it lies inside.
+    pub fn mark(&mut self, plane: usize, center: [u32; 2], radius: u32) {
+        let [x, y, radius] = [center[0], center[1], radius].map(|value| value as usize);
+        let span = |at: usize| at.saturating_sub(radius)..(at + radius + 1).min(self.side);
+        for (row, column) in span(y).flat_map(|row| span(x).map(move |column| (row, column))) {
+            if column.abs_diff(x).pow(2) + row.abs_diff(y).pow(2) <= radius.pow(2) {
+                self.planes[(plane * self.side + row) * self.side + column] = 255;
             }
         }
     }
@@ -69,7 +68,7 @@ mod tests {
     #[test]
     fn squares_are_the_channels_of_pixel_unshuffle() {
         let mut hints = Hints::new(4, |x, y| (4 * y + x) as f32 / 255.0);
-        hints.mark(Hints::MARKS[1], Rect { left: 3, top: 2, width: 9, height: 1 }, |_, _| true);
+        hints.mark(Hints::MARKS[1], [3, 2], 0);
         let mut squares = [0.0; 48];
         hints.write_squares(2, &mut squares);
         let bytes = squares.map(|value| (value * 255.0).round() as u8);

@@ -10,8 +10,8 @@
 //! half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady, "Multilabel Random Walker Image
 //! Segmentation Using Prior Models", CVPR 2005). The likelihoods come from two colour histograms of the picture
 //! (`color_histograms`); the weights fall with the colour step between two cells (`linear_system`). Then components
-//! without a certain cell are merged into their surroundings (`component_rules`). Cells at an edge between the labels keep the mask's value for matting (`soft_edge`);
-//! every other cell becomes 0 or 1.
+//! without a certain cell are merged into their surroundings (`component_rules`). Cells at an edge between the labels
+//! keep the mask's value for matting (`soft_edge`); every other cell becomes 0 or 1.
 //!
 //! Grids finer than `FINEST_SIDE` are labelled on a coarser one: finer colours are no more reliable, and take time.
 

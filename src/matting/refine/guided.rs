@@ -76,12 +76,8 @@ pub fn hints(mask: &RawMask, size: Size, seeds: &Seeds, part: Part) -> Hints {
         points_along(|x, y| stroked(x, y) == Some(is_subject)).into_iter().map(move |point| (point, is_subject))
     });
     let radius = (RADIUS * SIDE as f32).round() as u32;
-    for ([x, y], is_subject) in points.chain(along) {
-        let [left, top] = [x, y].map(|at| at.saturating_sub(radius));
-        let disc = Rect { left, top, width: x + radius + 1 - left, height: y + radius + 1 - top };
-        hints.mark(if is_subject { Hints::MARKS[0] } else { Hints::MARKS[1] }, disc, |column, row| {
-            (column as u32).abs_diff(x).pow(2) + (row as u32).abs_diff(y).pow(2) <= radius.pow(2)
-        });
+    for (point, is_subject) in points.chain(along) {
+        hints.mark(if is_subject { Hints::MARKS[0] } else { Hints::MARKS[1] }, point, radius);
     }
     hints
 }

@@ -73,8 +73,7 @@ fn grid(coarse: Size, size: Size, parts: &[(Part, RawMask)]) -> Size {
     )
 }
 
-/// A grid that is never coarser than the grids of `mask` and of the parts, and the values of `mask` on it, without and with the parts' values
-/// in their place.
+/// A grid that is never coarser than the grids of `mask` and of the parts; the values of `mask` on it, and the values with the parts.
 pub(super) fn replaced(mask: &RawMask, size: Size, parts: &[(Part, RawMask)]) -> (Size, [Recycled<Vec<f32>>; 2]) {
     let grid = grid(mask.size(), size, parts);
     let before = stretched(mask, grid);

@@ -4,8 +4,8 @@
 //! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, self-attention at stride 32,
 //! and a light feature-pyramid decoder of depthwise-separable residuals.
 //!
-//! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32; for the guided network also the [`Hints`]. Output: f32 `[N, S, S]`, probability of subject, and the means
-//! of the deepest tap's channels.
+//! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32; for the guided network also the [`Hints`]. Output: f32
+//! `[N, S, S]`, probability of subject, and the means of the deepest tap's channels.
 
 use backdrop_kernels::conv::Activation;
 use backdrop_kernels::conv::gpu::{Dense, Residual, attention, global_average};

@@ -39,8 +39,8 @@ impl Packed {
         Ok(Self { network: FgNet::new(weights, isa)?, arenas: Mutex::default() })
     }
 
-    /// The mask of `frame`, and what `read` finds in the memory of the run.
-    fn run<T>(&self, frame: &Frame, read: impl FnOnce(&Arena) -> T) -> Result<(RawMask, T), SegmentError> {
+    /// The mask of `frame`, with the kinds of its outline by `classifier`.
+    fn run(&self, frame: &Frame, classifier: Option<&EdgeClassifier>) -> Result<RawMask, SegmentError> {
         let idle = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut arena = idle.unwrap_or_else(|| self.network.arena());
         let side = self.network.side();
@@ -48,10 +48,10 @@ impl Packed {
         model_input(frame.pixels(), width as usize, height as usize, side, 1, arena.input_mut());
         let mut values = Recycled::<Vec<f32>>::for_overwrite(side * side);
         self.network.run(&mut arena, frame.hints(), &mut values);
-        let found = read(&arena);
+        let edge = classifier.map(|classifier| classifier.kinds(arena.features()));
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
         let side = u32::try_from(side).expect("weights files state a side of at most 2048");
-        Ok((RawMask::new(Size::new(side, side), values)?, found))
+        Ok(RawMask::new(Size::new(side, side), values)?.with_edge(edge))
     }
 
     fn free_idle_memory(&mut self) {
@@ -77,11 +77,9 @@ impl CpuSegmenter {
     fn segment_one(&self, frame: &Frame) -> Result<RawMask, SegmentError> {
         if frame.hints().is_some() {
             let pack = || Packed::new(&Weights::built_in(BuiltIn::Guided), self.isa).expect("a test packs them");
-            return Ok(self.guided.get_or_init(pack).run(frame, |_| ())?.0);
+            return self.guided.get_or_init(pack).run(frame, None);
         }
-        let kinds = |arena: &Arena| self.classifier.as_ref().map(|classifier| classifier.kinds(arena.features()));
-        let (mask, edge) = self.network.run(frame, kinds)?;
-        Ok(mask.with_edge(edge))
+        self.network.run(frame, self.classifier.as_ref())
     }
 }
 

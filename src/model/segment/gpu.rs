@@ -248,7 +248,6 @@ fn test_picture() -> Frame {
 mod tests {
     use super::super::fgnet_cpu::FgNet;
     use super::*;
-    use crate::image::Rect;
     use crate::model::device::test_adapter::device;
     use crate::model::weights::Card;
     use crate::model::weights::architecture;
@@ -289,7 +288,7 @@ mod tests {
         let card = Card { network: architecture::Network::Guided { input_side: SIDE }, ..weights.card().clone() };
         let (weights, frame) = (weights.with_card(card), test_picture());
         let mut hints = Hints::new(SIDE as u32, |x, y| if x < y { 1.0 } else { 0.0 });
-        hints.mark(Hints::MARKS[0], Rect { left: 40, top: 8, width: 9, height: 9 }, |_, _| true);
+        hints.mark(Hints::MARKS[0], [44, 12], 5);
         let cpu = FgNet::new(&weights, Isa::detect()).expect("complete weights");
         let (mut arena, mut expected) = (cpu.arena(), vec![0.0; SIDE * SIDE]);
         let Size { width, height } = frame.size();

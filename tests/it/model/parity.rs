@@ -1,7 +1,7 @@
 //! Every CPU path of the network against recorded masks of PyTorch (`tests/reference/fgnet/record.py`).
 
 use crate::support::isa;
-use backdrop::image::{Buffer, EdgeKinds, Frame, Hints, RawMask, Rect, Size};
+use backdrop::image::{Buffer, EdgeKinds, Frame, Hints, RawMask, Size};
 use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
@@ -46,11 +46,10 @@ fn scene() -> Frame {
 
 /// `scene` with the hints of `record.py`.
 fn guided() -> Frame {
-    let away = |x: usize, y: usize, [column, row]: [usize; 2]| x.abs_diff(column).pow(2) + y.abs_diff(row).pow(2);
     let is_body = |x: usize, y: usize| x.abs_diff(200).pow(2) * 4 + y.abs_diff(270).pow(2) < 110 * 110;
     let mut hints = Hints::new(SIDE, |x, y| if is_body(x, y) { 1.0 } else { 0.0 });
     for (plane, at) in Hints::MARKS.into_iter().zip([[200, 120], [60, 330]]) {
-        hints.mark(plane, Rect::whole(Size::new(SIDE, SIDE)), |x, y| away(x, y, at) <= 25);
+        hints.mark(plane, at, 5);
     }
     scene().with_hints(hints)
 }

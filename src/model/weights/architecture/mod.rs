@@ -65,7 +65,7 @@ pub enum Network {
     },
     /// [`Architecture::Guided`].
     Guided {
-        /// As that of [`Network::Fgnet`].
+        /// Side of the square input in training, as for [`Network::Fgnet`].
         input_side: usize,
     },
     /// [`Architecture::Upscale`].
